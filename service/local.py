@@ -22,7 +22,7 @@ from streamsvm.service.jobs.plan.plan import JobPlan, can_follow, followed_again
 from streamsvm.service.jobs.progress.progress import HISTORY, progress, read_history
 from streamsvm.service.models.heaviest import input_about, with_heaviest
 from streamsvm.service.processes.interrupts import interrupting
-from streamsvm.service.processes.launch import RunPlace, launch
+from streamsvm.service.processes.launch import launch
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
@@ -186,8 +186,9 @@ class LocalTraining:
             if len(plan.lanes) > len(plan.running):
                 # The checkpoint only serves the start of the next lanes: nobody resumes this job.
                 checkpoints, begins = checkpoint_place(self._work, plan), next_beginning(plan, self._work)
-            place = RunPlace(scratch / "run", self._work, self._dataset, checkpoints, not in_memory)
-            run, _ = launch(plan, place, self._settings, f"local-{scratch.name}", begins, self._is_inline)
+            paths = scratch / "run", self._work, self._dataset, checkpoints
+            name = f"local-{scratch.name}"
+            run, _ = launch(plan, self._settings, name, *paths, begins, not in_memory, self._is_inline)
             files.callback(run.close)
             if self.is_stopping:
                 run.request_stop()

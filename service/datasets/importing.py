@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
@@ -94,26 +94,23 @@ class Importer:
         self._settings = settings
         self._store = store
         self.background = Background("importer", self._next, pauses)
-        self._outcome: _ImportOutcome | None = None
+        self._outcome: tuple[str, dict[str, Any] | None] | None = None  # id of a dataset, what was wrong with it
 
     def wake(self) -> None:
         """Start the thread unless it is running."""
         self.background.wake()
 
     def _next(self) -> bool:
-        """Record an outcome that could not be recorded before, and do the next import; return False if none waits."""
-        self._record()
-        record = self._store.next_import()
-        if record is None:
+        """Do the next import, unless the outcome of the last is still to be recorded; return False if none waits."""
+        if self._outcome is None and (record := self._store.next_import()) is not None:
+            self._outcome = record["id"], self._import(record)
+        if self._outcome is None:
             return False
-        self._outcome = _ImportOutcome(record["id"], self._import(record))
-        self._record()
+        self._record(*self._outcome)
+        self._outcome = None
         return True
 
-    def _record(self) -> None:
-        if self._outcome is None:
-            return
-        dataset_id, problem = self._outcome
+    def _record(self, dataset_id: str, problem: dict[str, Any] | None) -> None:
         directory = self._settings.datasets / dataset_id
         if problem is not None:
             self._store.fail_dataset(dataset_id, problem)
@@ -122,7 +119,6 @@ class Importer:
             unmark(directory)
         else:
             self._give_up(directory)
-        self._outcome = None
 
     def _import(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Do an import; return its problem, None if the dataset is complete or was deleted. Raises sqlite3.Error."""
@@ -143,7 +139,8 @@ class Importer:
         except (InputError, ServiceError) as error:
             problem = error.problem()
         except OSError as error:
-            problem = _no_room() if error.errno in NO_ROOM else ingest_failed().problem()
+            full = ServiceError("out_of_space", "the disk is full", ROOM_HINT)
+            problem = (full if error.errno in NO_ROOM else ingest_failed()).problem()
         except sqlite3.Error:
             self._give_up(directory)
             raise
@@ -162,14 +159,3 @@ class Importer:
             check_source(self._settings.import_sources, name)
             return nullcontext([name])
         return open_import(self._settings.import_dir, name)
-
-
-class _ImportOutcome(NamedTuple):
-    """The outcome of an import that has ended; `problem` is an error as JSON, None if the import succeeded."""
-
-    dataset_id: str
-    problem: dict[str, Any] | None
-
-
-def _no_room() -> dict[str, Any]:
-    return ServiceError("out_of_space", "the disk is full", ROOM_HINT).problem()

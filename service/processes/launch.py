@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,45 +26,33 @@ LASTING = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)
 FORGETTING = "streamsvm.service.cluster.nodes.forgetting"
 
 
-@dataclass(frozen=True)
-class RunPlace:
-    """The directories of a run.
-
-    directory    the run's own directory, still to be made
-    job_dir      directory for history and log
-    checkpoints  directory where the run finds and writes checkpoints; None: it has none
-    is_on_disk   the run's directory is on a disk, because memory has no room
-    """
-
-    directory: Path
-    job_dir: Path
-    dataset: Path
-    checkpoints: Path | None
-    is_on_disk: bool
-
-
 def launch(
     plan: JobPlan,
-    place: RunPlace,
     settings: Settings,
     name: str,
+    directory: Path,
+    job_dir: Path,
+    dataset: Path,
+    checkpoints: Path | None,
     begins: Callable[[State], None] | None,
+    is_on_disk: bool,
     is_inline: bool = False,
 ) -> tuple[Run, Checkpoint | None]:
     """Prepare a run, which the caller starts; return the run and the checkpoint from which it goes on, or None.
 
-    name       name of the job for the machines of a cluster
-    begins     function that fills the state if there is no checkpoint; None: the state stays zero
-    is_inline  train in this process, without starting others
+    name         name of the job for the machines of a cluster
+    directory    the run's own directory, still to be made
+    job_dir      directory for history and log
+    checkpoints  directory where the run finds and writes checkpoints; None: it has none
+    begins       function that fills the state if there is no checkpoint; None: the state stays zero
+    is_on_disk   the run's directory is on a disk, because memory has no room
+    is_inline    train in this process, without starting others
 
     Raises ServiceError: dataset_changed; ray_missing, ray_address.
     """
-    directory, job_dir = place.directory, place.job_dir
     if plan.spec.machines is not None:
-        return cluster_run(plan, directory, job_dir, place.dataset, name, settings, place.checkpoints, begins)
-    checkpoint = prepare_run(
-        directory, plan, place.dataset, place.checkpoints, begins, is_on_disk=place.is_on_disk and not is_inline
-    )
+        return cluster_run(plan, directory, job_dir, dataset, name, settings, checkpoints, begins)
+    checkpoint = prepare_run(directory, plan, dataset, checkpoints, begins, is_on_disk=is_on_disk and not is_inline)
     if is_inline:
         # Slow to import, and not needed by others.
         from streamsvm.service.processes.inline_run import InlineRun  # noqa: PLC0415

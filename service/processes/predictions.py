@@ -52,7 +52,8 @@ class _RunningPrediction(NamedTuple):
 class PredictionWork(Work):
     """The predictions of files of a data directory."""
 
-    kind, reached, died, is_vital = "prediction", "crash_pieces", "its worker died", False
+    kind, reached, is_vital = "prediction", "crash_pieces", False
+    died = Crash("worker_died", "its worker died", _HINT)
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(settings, store, settings.predictions, 1, clock)

@@ -47,19 +47,6 @@ class Needs(NamedTuple):
     is_alone: bool = False
 
 
-class WorkerDied(Crash):
-    """The worker ended while the job or prediction ran.
-
-    times  it has, since that last got any further or sooner
-    """
-
-    code = "worker_died"
-
-    def __init__(self, times: int, message: str) -> None:
-        super().__init__(self.code, message)
-        self.times = times
-
-
 class Work:
     """One kind of work of a data directory: `recover` once, then `step` at each look, `attend` now and then.
 
@@ -67,7 +54,7 @@ class Work:
     What runs has a `record`, `needs`, and `end`, which returns the seconds that it has trained, if known.
 
     kind      of the records; `reached` is their column that has how far the work was at its last crash
-    died      what the record says when its worker has died
+    died      the error of what its worker has died with
     is_vital  whether the worker ends if records cannot be read, rather than do other work
     root      has a directory for each
     most      how many run at a time; `active` has them by id
@@ -75,7 +62,7 @@ class Work:
 
     kind: ClassVar[Kind]
     reached: ClassVar[str]
-    died: ClassVar[str]
+    died: ClassVar[Crash]
     is_vital: ClassVar[bool]
 
     def __init__(
@@ -96,21 +83,21 @@ class Work:
 
     def recover(self) -> None:
         """Clean up after a worker that has died, and queue again what it had running."""
-        records = self._store.jobs("running", kind=self.kind)
-        if len(records) > 1:
+        running = self._store.jobs("running", kind=self.kind)
+        if len(running) > 1:
             # One of these jobs may have killed the worker: each now runs alone, so that a crash shows which job it was.
-            for record in records:
-                self._store.requeue(record["id"], kind=self.kind, reason=WorkerDied.code, alone=True)
-            records = []
+            for record in running:
+                self._store.requeue(record["id"], kind=self.kind, reason=self.died.code, alone=True)
+            running = []
         # Crashes are counted before files are read: the worker may have died of reading them.
-        died = [WorkerDied(self._store.count_crash(record["id"], self.kind), self.died) for record in records]
-        most = self._settings.max_crashes
-        trained = [
-            self._trained(record) if error.times <= most else None for record, error in zip(records, died, strict=True)
-        ]
+        times = [self._store.count_crash(record["id"], self.kind) for record in running]
+        too_often = [record for record, n in zip(running, times, strict=True) if n > self._settings.max_crashes]
+        trained = [(record, self._trained(record)) for record in running if record not in too_often]
         self._sweep()
-        for record, error, seconds in zip(records, died, trained, strict=True):
-            self.settle(record, error, seconds)
+        for record, seconds in trained:
+            self.settle(record, self.died, seconds)
+        for record in too_often:  # without reading its files: that may be what kills the worker
+            self._store.later(partial(self._give_up, record, self.died))
 
     def step(self, beside: Collection[Needs] = ()) -> None:
         """Look after what runs, and begin what is next, as long as there is room.
@@ -131,8 +118,8 @@ class Work:
         try:
             queued = {record["id"]: record for record in self._store.queued_again(self.kind)}
             for record in [record for key, record in self._queued.items() if key not in queued]:
-                if self._is_cancelled(record["id"]):
-                    with self._tidying(record):
+                with self._tidying(record):
+                    if self._is_cancelled(record["id"]):
                         self._tidy(record)
             self._queued = queued
         except Exception:
@@ -241,9 +228,7 @@ class Work:
 
     def _settle(self, record: dict[str, Any], error: BaseException, trained: float | None) -> None:
         failure = describe(error)
-        if isinstance(error, WorkerDied) and error.times > self._settings.max_crashes:
-            self._give_up(record, error)  # without reading the job's files: that may be what kills the worker
-        elif isinstance(error, Crash):
+        if isinstance(error, Crash):
             self._retry(record, error, trained)
         elif not _is_foreseen(error):
             # Without its whole text, which may name files of this machine.

@@ -17,7 +17,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.lanes.warm_start import TRAINED_ROWS, beginning, check_warm_start, note_rows
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.processes.attempts import Attempts
+from streamsvm.service.processes.jobs import JobWork
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
@@ -249,7 +249,7 @@ def test_the_checkpoint_is_lost(house):
     plan = house.plan(warm_start=job)
     house.store.add_job(house.dataset_id, plan.spec.model_dump())
     with pytest.raises(ServiceError) as caught:
-        Attempts(house.settings, house.store).begin(house.store.claim(), plan)
+        JobWork(house.settings, house.store)._start(house.store.claim(), plan)
     assert caught.value.code == "checkpoint_lost"
 
 

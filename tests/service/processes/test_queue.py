@@ -26,7 +26,7 @@ class Jobs:
         store.set_dataset_ready(self.dataset)
         self.needs: dict[str, Needs] = {}
         self.work = JobWork(settings, store)
-        self.work._attempts.plan = lambda _: None
+        self.work._plan = lambda _: None
 
     def submit(self, memory_bytes: int = 1, has_cluster: bool = False, is_alone: bool = False, **fields: int) -> str:
         spec = parse_spec({"dataset": "data", **fields}).model_dump()
@@ -155,7 +155,7 @@ def test_a_job_that_a_worker_may_have_died_of_runs_alone(jobs):
 def test_a_job_that_cannot_be_planned_is_begun_for_its_failure_to_be_told(jobs):
     jobs.claim() or jobs.submit(60)
     running, odd = jobs.claim(), jobs.submit(60)
-    jobs.work._attempts.plan = lambda record: 1 / 0
+    jobs.work._plan = lambda record: 1 / 0
     assert running and jobs.claim() == odd
 
 

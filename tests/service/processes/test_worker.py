@@ -32,16 +32,16 @@ LANES = {"max_passes": 2, "folds": 2, "solver": "bm", "pace": "fixed", "cache_by
 # Where a job passes before it has ended, each in a module that calls it by this name.
 STEPS = (
     "processes.jobs.inherit", "processes.jobs.make_directory", "processes.jobs.drop_unsound",
-    "processes.jobs.abouts_of", "processes.attempts.Attempts.plan", "processes.attempts.Attempts.begin",
-    "jobs.plan.plan.read_spec", "jobs.plan.plan.read_manifest", "processes.attempts.note_rows",
-    "processes.attempts.launch", "processes.launch.prepare_run", "processes.attempts.keep_history",
+    "processes.jobs.abouts_of", "processes.jobs.JobWork._plan", "processes.jobs.JobWork._start",
+    "jobs.plan.plan.read_spec", "jobs.plan.plan.read_manifest", "processes.jobs.note_rows",
+    "processes.jobs.launch", "processes.launch.prepare_run", "processes.jobs.keep_history",
     "processes.run.ProcessRun.start", "processes.run.ProcessRun.poll", "processes.run.ProcessRun.results",
 )  # fmt: skip
 ENDS = (
     "jobs.lanes.runner.lane_outcome", "jobs.lanes.runner.keep_outcomes", "jobs.lanes.runner.abouts_of",
     "jobs.lanes.runner.outcome_of", "jobs.lanes.runner.cross_validation", "jobs.lanes.outcome.job_result",
-    "processes.jobs.publish", "processes.attempts.last_passes", "processes.attempts.progress",
-    "processes.attempts.sync", "processes.attempts.publish_models",
+    "processes.jobs.publish", "processes.jobs.last_passes", "processes.jobs.progress",
+    "processes.jobs.sync", "processes.jobs.publish_models",
 )  # fmt: skip
 # What comes when it is settled already.
 AFTER = ("processes.jobs.settle_lanes", "processes.run.ProcessRun.close")
@@ -133,7 +133,7 @@ def test_an_error_in_what_sees_to_errors(settings, store, monkeypatch, step):
     with (
         working(settings) as worker,
         poisoned(monkeypatch, step, MemoryError),
-        poisoned(monkeypatch, "processes.attempts.publish_models", ValueError),
+        poisoned(monkeypatch, "processes.jobs.publish_models", ValueError),
     ):
         (failed,) = seen_to(worker, store, submitted(store, **PLAIN))
     assert (failed["state"], failed["attempt"]) == ("failed", MOST)
@@ -226,14 +226,14 @@ def test_a_signal_at_a_step_of_a_job_counts_too(settings, store):
     job, other = submitted(store, **PLAIN), submitted(store, **PLAIN)
     program = f"""
 import os, pathlib, signal, sys
-from streamsvm.service.processes import attempts, worker
-publish = attempts.publish_models
+from streamsvm.service.processes import jobs, worker
+publish = jobs.publish_models
 def die(settings, dataset_id, outcome):
     for record in worker.open_store(settings).jobs("running"):
         if record["id"] == {job!r}:
             os.kill(os.getpid(), signal.SIGSEGV)
     return publish(settings, dataset_id, outcome)
-attempts.publish_models = die
+jobs.publish_models = die
 sys.exit(worker.main(pathlib.Path(sys.argv[1])))
 """
     deaths, end = 0, time.monotonic() + 120
@@ -325,7 +325,7 @@ def test_a_short_job_ends_beside_a_long_one(settings, store):
     assert [(job["state"], job["attempt"]) for job in handed_back] == 2 * [("queued", 0)]
 
 
-@pytest.mark.parametrize("step", ["processes.run.ProcessRun.poll", "processes.attempts.Attempts.begin"])
+@pytest.mark.parametrize("step", ["processes.run.ProcessRun.poll", "processes.jobs.JobWork._start"])
 def test_what_goes_wrong_with_a_job_costs_it_alone(settings, store, monkeypatch, step):
     with working(settings) as worker:
         well = submitted(store, **ENDLESS)
