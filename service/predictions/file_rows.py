@@ -16,20 +16,17 @@ from typing import Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
-from streamsvm.reader.ingest.inputs import InputRange
-from streamsvm.reader.ingest.ranges import first_line
+from streamsvm.reader.ingest.ranges import InputRange, first_line
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import STORED_TABLES, TABLES, IndexBase, InputOptions
-from streamsvm.reader.parsers import Parser
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
-from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.json_lines import names_line
-from streamsvm.reader.parsers.tables.to_predict import Beside, Column
+from streamsvm.reader.parsers.tables.matching import Beside, Column
 from streamsvm.reader.sources.fetch import LinesOfRange, Stripe, read_bytes, read_range, read_stripes
 from streamsvm.reader.sources.files import SourceFile, list_files
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
-from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker, opened
+from streamsvm.service.models.predicting.rows_read import ParserMaker, opened
 from streamsvm.storage.models.model_file import Label
 
 UNIT_BYTES = 32 << 20  # of text
@@ -110,7 +107,7 @@ class FileSource:
         Raises InputError, with the file and the position in it.
         """
         beside, has_rows = Beside(self._keep), False
-        parsers, with_place = _parsers(unit, beside), InputRange(unit.file.url, iter(())).placed
+        open_, with_place = _opener(unit, beside), InputRange(unit.file.url, iter(())).placed
         # Row groups: their parser opens the file.
         stripes = [] if unit.are_groups else [Stripe(unit.file, unit.start, unit.stop)]
         with closing(read_stripes(stripes, threads=1, piece_bytes=_PIECE_BYTES)) as read:  # type: ignore[type-var]
@@ -120,7 +117,7 @@ class FileSource:
                 with_place = InputRange(unit.file.url, iter(()), offset).placed
                 pieces = chain([unit.header] if unit.header else [], pieces)
             try:
-                for prediction in self._predictor.predict_text(pieces, _LIMITS, unit.options, parsers):
+                for prediction in self._predictor.predict_text(pieces, _LIMITS, unit.options, open_):
                     has_rows = True
                     yield prediction, beside.take(len(prediction.labels))
             except InputError as error:
@@ -173,7 +170,7 @@ class FileSource:
     def _settled_base(self, options: InputOptions, lines: bytes) -> IndexBase | None:
         """Return the first feature's number in LIBSVM text that begins with these lines; None if they leave it open."""
         numbering = self._predictor.numbering(options.index_base)
-        for rows in LibsvmParser(numbering.base, _LIMITS, weighted=False).parse_chunks([lines]):
+        for rows in opened(replace(options, index_base=numbering.base), _LIMITS, ()).parse_chunks([lines]):
             numbering.as_model(rows)
         return numbering.settled
 
@@ -185,10 +182,10 @@ class FileSource:
             parsers.append(opened(options, limits, classes, beside=Beside(self._keep)))
             return parsers[-1]
 
-        next(self._predictor.predict_text([lines], options=options, parsers={options.format: make}), None)
+        next(self._predictor.predict_text([lines], options=options, open_=make), None)
         (parser,) = parsers
         first = first_line(iter([lines]), len(lines))
-        if not isinstance(parser, CsvParser) or parser.delimiter is None or _REMARK.match(first):
+        if parser.delimiter is None or _REMARK.match(first):
             return None
         delimiter = options.delimiter if options.format == "tsv" else parser.delimiter
         settled = replace(options, header="yes" if parser.has_names else "no", delimiter=delimiter)
@@ -211,7 +208,7 @@ def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
     """Return the first `most` bytes of a file, decompressed; a fault in them is reported when the file is read."""
     head = b""
     pieces = read_range(file, 0, min(file.size, most), threads=1, piece_bytes=most)
-    with closing(pieces), suppress(InputError):  # type: ignore[type-var]
+    with closing(pieces), suppress(InputError):
         for piece in decompressed(pieces, _LIMITS):
             head += piece
             if len(head) >= most:
@@ -219,17 +216,15 @@ def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
     return head
 
 
-def _parsers(unit: FileUnit, beside: Beside) -> dict[str, ParserMaker]:
+def _opener(unit: FileUnit, beside: Beside) -> ParserMaker:
     if unit.are_groups:
         from streamsvm.service.predictions.table_units import read_groups  # noqa: PLC0415
 
         read = partial(read_groups, unit.file, unit.options.format, unit.start, unit.stop, beside)
-        return {unit.options.format: partial(opened, beside=beside, read=read, first_row=unit.first_row)}
+        return partial(opened, beside=beside, read=read, first_row=unit.first_row)
     if unit.options.format in STORED_TABLES:
-        return {unit.options.format: partial(_stored_table, beside)}
-    if unit.options.format in ("csv", "tsv", "jsonl"):
-        return {unit.options.format: partial(opened, beside=beside)}
-    return FORMATS
+        return partial(_stored_table, beside)
+    return partial(opened, beside=beside)
 
 
 def _stored_table(beside: Beside, options: InputOptions, limits: InputLimits, classes: Sequence[Label]) -> Parser:

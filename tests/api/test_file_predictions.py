@@ -13,7 +13,8 @@ import pytest
 from pyarrow import parquet
 
 from streamsvm.reader.parsers.tables.matching import named_numbers
-from streamsvm.service.predictions.lane import PredictionLane
+from streamsvm.service.processes.predictions import PredictionWork
+from streamsvm.service.processes.work import Needs
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service, check_problem
 from tests.contracts.problems import make_dataset

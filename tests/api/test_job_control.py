@@ -289,8 +289,8 @@ def test_a_job_that_did_not_converge_warns_by_how_much(service):
 def warned(service, result, **fields):
     """The id of a job that has ended with this result, and its one warning."""
     job = submit(service, **fields)
-    service.store.claim_job()
-    service.store.finish_job(job, "succeeded", result=result)
+    service.store.claim()
+    service.store.finish(job, "succeeded", result=result)
     (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
     return job, warning
 
