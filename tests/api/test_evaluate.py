@@ -34,10 +34,6 @@ def test_what_cannot_be_evaluated(filled, fields, code, status):
     check_problem(filled.request("POST", f"/v1/models/{filled.model}/evaluate", json=fields), code, status)
 
 
-def test_a_model_that_is_none(filled):
-    check_problem(filled.request("POST", "/v1/models/mdl_0/evaluate", json={"dataset": "data"}), "unknown_model", 404)
-
-
 def test_a_dataset_that_is_not_there_yet(service):
     model = service.add_model(service.add_dataset("data"), some_model())
     service.store.add_dataset("coming")

@@ -87,10 +87,6 @@ def test_a_deleted_model_is_gone_and_its_job_stays(service):
     assert (job["state"], job["model_id"]) == ("succeeded", model)
 
 
-def test_liblinear_is_what_one_gets_unasked(filled):
-    assert filled.request("GET", f"/v1/models/{filled.model}/file").text.startswith("solver_type L2R_L1LOSS_SVC_DUAL\n")
-
-
 def test_a_model_that_a_format_cannot_hold_comes_in_another(filled):
     url = f"/v1/models/{filled.half}/file"
     found = check_problem(filled.request("GET", f"{url}?format=liblinear"), "not_exportable", 422)
@@ -227,14 +223,6 @@ def test_the_answer_comes_as_it_is_accepted(filled):
     assert answer("text/plain").splitlines() == [f"{row['label']:g}" for row in predictions]
 
 
-def test_strict_refuses_features_the_model_does_not_know(filled):
-    url = f"/v1/models/{filled.model}/predict"
-    found = check_problem(filled.request("POST", f"{url}?strict=true", content=TEXT), "unknown_feature", 422)
-    assert "9" in found["detail"]
-    assert filled.request("POST", f"{url}?strict=true", content=b"1 4:1\n").status_code == 200
-    assert filled.request("POST", url, content=TEXT).status_code == 200
-
-
 @pytest.mark.parametrize("kind", ["image/png", "text/html", "application/xml"])
 def test_rows_of_a_type_that_is_none(filled, kind):
     headers = {"Content-Type": kind}
@@ -320,10 +308,6 @@ def test_unknown_models(filled, model, path):
     response = filled.request("GET", f"/v1/models/{model}{path}")
     assert response.status_code == 404
     check_problem(response, response.json()["code"])
-
-
-def test_no_prediction_without_a_model(filled):
-    check_problem(filled.request("POST", "/v1/models/mdl_0/predict", content=TEXT), "unknown_model", 404)
 
 
 def test_damaged_weights_are_never_given_out(service):

@@ -110,11 +110,6 @@ def test_a_page_without_anything(service):
     assert "No dataset yet" in text and "No job yet" in text and "No model yet" in text
 
 
-def test_a_dataset_that_is_being_read_in_is_listed(service):
-    service.store.add_dataset("coming")
-    assert "ingesting" in service.request("GET", "/").text
-
-
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\x00" * 100])
 def test_a_damaged_dataset_hides_nothing_else(service, damage):
     service.add_dataset("whole")

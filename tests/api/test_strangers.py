@@ -15,7 +15,6 @@ import pytest
 import zstandard
 from pyarrow import ipc, orc, parquet
 
-from streamsvm.api.app import host_name
 from tests.api.app import Service, check_problem
 from tests.raw_models import table_model
 
@@ -122,7 +121,3 @@ def test_foreign_names(filled, named, host):
     for asked in (filled, named):
         for url in ("/v1/jobs", "/v2/health/live", "/nowhere", "/login"):
             check_problem(asked.request("GET", url, headers={"Host": host}), "host_not_allowed", 421)
-
-
-def test_the_port_does_not_count():
-    assert [host_name(host) for host in ("a:1", "a", "[::1]:80", "[::1]")] == ["a", "a", "[::1]", "[::1]"]
