@@ -1,7 +1,7 @@
 """What a job of several lanes leaves when it ends, and that one which continues it comes to the same bytes."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -99,50 +99,60 @@ class Jobs:
         return sum(passes for _, passes in self.trained)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, dataset):
+    """Makes the job `whole` of a group, of which all lanes are trained in one go, once."""
+
+    @cache
+    def make(solver, at_once):
+        jobs = Jobs(tmp_path_factory.mktemp("whole"), dataset, solver, at_once)
+        assert jobs.run("whole")
+        return jobs
+
+    return make
+
+
 @pytest.mark.parametrize(
-    ("solver", "at_once", "is_cancelled"),
+    ("solver", "at_once", "is_cancelled", "share"),
     [
-        *((*group, False) for group in GROUPS),
-        (*GROUPS[0], True),
-        *(pytest.param(*group, True, marks=pytest.mark.slow) for group in GROUPS[1:]),
+        (*GROUPS[0], False, 0.3),
+        (*GROUPS[1], False, 0.8),
+        (*GROUPS[2], False, 0.8),
+        (*GROUPS[0], True, 0.8),
+        *(pytest.param(*group, True, 0.3, marks=pytest.mark.slow) for group in GROUPS[1:]),
     ],
 )
-def test_it_ends_in_the_bytes_of_a_job_that_was_not_disturbed(tmp_path, dataset, solver, at_once, is_cancelled):
-    whole = Jobs(tmp_path, dataset, solver, at_once)
-    assert whole.run("whole")
-    undisturbed, n_passes = whole.contents("whole"), whole.passes
-    assert len(undisturbed) == 12 and any(result["converged"] for _, result, _ in undisturbed)
-    for share in (0.3, 0.8):
-        stop_at = max(2, int(share * n_passes))
-        (tmp_path / str(share)).mkdir()
-        jobs = Jobs(tmp_path / str(share), dataset, solver, at_once)
-        assert not jobs.run("first", stop_at, is_cancelled)
-        jobs.end("first")
-        assert may_go_on(jobs.directory / "first")
-        jobs.inherit("second", "first")
-        jobs.inherit("third", "first")
-        begun = begun_last(jobs.directory / "second")
-        assert jobs.trained[-1][0] == begun == len(abouts_of(jobs.directory / "second"))
-        assert jobs.run("second")
-        assert jobs.contents("second") == undisturbed
-        assert begun_last(jobs.directory / "third") == begun  # and could go on from there once more
-        # None was made twice, but what came after the last checkpoint.
-        assert n_passes <= jobs.passes <= n_passes + 1
+def test_it_ends_in_the_bytes_of_a_job_that_was_not_disturbed(
+    tmp_path, dataset, undisturbed, solver, at_once, is_cancelled, share
+):
+    whole = undisturbed(solver, at_once)
+    expected, n_passes = whole.contents("whole"), whole.passes
+    assert len(expected) == 12 and any(result["converged"] for _, result, _ in expected)
+    jobs = Jobs(tmp_path, dataset, solver, at_once)
+    assert not jobs.run("first", max(2, int(share * n_passes)), is_cancelled)
+    jobs.end("first")
+    assert may_go_on(jobs.directory / "first")
+    jobs.inherit("second", "first")
+    jobs.inherit("third", "first")
+    begun = begun_last(jobs.directory / "second")
+    assert jobs.trained[-1][0] == begun == len(abouts_of(jobs.directory / "second"))
+    assert jobs.run("second")
+    assert jobs.contents("second") == expected
+    assert begun_last(jobs.directory / "third") == begun  # and could go on from there once more
+    # None was made twice, but what came after the last checkpoint.
+    assert n_passes <= jobs.passes <= n_passes + 1
 
 
 @pytest.mark.parametrize(("solver", "at_once", "lost"), [("bm", 1, [0, 5]), ("streamsvm", 4, [1, 4])])
-def test_lanes_trained_again_come_to_the_same(tmp_path, dataset, solver, at_once, lost):
+def test_lanes_trained_again_come_to_the_same(tmp_path, dataset, undisturbed, solver, at_once, lost):
     """Also those that had begun where others ended, of which the checkpoint has gone since."""
-    whole = Jobs(tmp_path, dataset, solver, at_once)
-    assert whole.run("whole")
-    (tmp_path / "again").mkdir()
-    jobs = Jobs(tmp_path / "again", dataset, solver, at_once)
+    whole, jobs = undisturbed(solver, at_once), Jobs(tmp_path, dataset, solver, at_once)
     assert not jobs.run("job", stop_at=int(0.8 * whole.passes), is_cancelled=True)
     for number in lost:
-        lane = tmp_path / "again" / "job" / "lanes" / f"{number:04d}"
+        lane = tmp_path / "job" / "lanes" / f"{number:04d}"
         if (lane / "model").exists():
             (lane / "model" / "w.npy").write_bytes(b"")
-    drop_unsound(tmp_path / "again" / "job", jobs._plan)
+    drop_unsound(tmp_path / "job", jobs._plan)
     assert jobs.run("job")
     assert jobs.contents("job") == whole.contents("whole")
 
