@@ -7,8 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.segment import Segment
@@ -102,9 +100,6 @@ def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
     return found
 
 
-_OPTIONS = {"epsilon_start", "epsilon_decay", "epsilon_reset", "epsilon_gradient"}
-
-
 def test_as_printed_a_row_that_is_given_up_does_not_raise_epsilon():
     """The row that comes to rest at G = 49 is given up, at any epsilon that rows of x = 1 can have made."""
     for start in (None, 9.0):
@@ -169,17 +164,6 @@ def test_both_reach_the_optimum_with_updates_enough(options, tmp_path):
     assert found.result["stop_reason"] == "relative_gap"
     problem = exact(dataset)
     assert found.result["certificate"]["dual_objective"] == pytest.approx(dcd(problem.X, problem.y, 1.0).dual, rel=1e-3)
-
-
-@pytest.mark.parametrize("name", sorted(_OPTIONS))
-def test_options_of_the_printed_rule_are_refused_elsewhere(name):
-    value = {"epsilon_start": 9.0, "epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}[
-        name
-    ]
-    with pytest.raises(ServiceError, match='solver "streamsvm" has no option \'epsilon_'):
-        parse_spec({"dataset": "a", "solver_options": {name: value}})
-    spec = parse_spec({"dataset": "a", "solver": "streamsvm_paper", "solver_options": {name: value}})
-    assert getattr(spec.options, name) == value
 
 
 def of_the_solver(directory, dataset, cache_bytes, C, passes, seed):
