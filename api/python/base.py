@@ -21,7 +21,8 @@ from streamsvm.raw import evaluated
 from streamsvm.results import cv_results, plot_history, progress_bar
 from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
-from streamsvm.service.jobs.fields.spec import COUNTERPARTS, end_of
+from streamsvm.service.jobs.fields.faults import COUNTERPARTS
+from streamsvm.service.jobs.fields.spec import end_of
 from streamsvm.service.jobs.fields.texts import parameter
 from streamsvm.service.jobs.progress.states import END_HINTS, limits_met
 from streamsvm.service.processes.kernels import compile_first
@@ -320,12 +321,16 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
 def decoded(model: Model, labels: Labels) -> Model:
     """Return the model with the labels of y in place of the numbers by which training knew them."""
     about = dict(model.about)
-    if "lanes" in about:
-        about["lanes"] = [
-            lane if lane.get("class") is None else {**lane, "class": stored(_label(labels.decode(lane["class"])))}
-            for lane in about["lanes"]
-        ]
+    for part, name in (("lanes", "class"), ("heaviest", "label")):
+        if part in about:
+            about[part] = [{**each, name: _as_read(labels, each.get(name))} for each in about[part]]
     return replace(model, labels=tuple(_label(labels.decode(label)) for label in model.labels), about=about)
+
+
+def _as_read(labels: Labels, number: Any) -> Any:
+    """Return the label of a class, or None, as a model of a file says it: numbers are floats."""
+    label = None if number is None else stored(_label(labels.decode(number)))
+    return float(label) if isinstance(label, int) and not isinstance(label, bool) else label
 
 
 def _label(label: Any) -> Label:

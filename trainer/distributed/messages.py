@@ -52,7 +52,7 @@ class Change:
             total[part] += by * values[part]
 
 
-class Work(Enum):
+class Activity(Enum):
     """What a machine is told to do.
 
     TRAIN   train for a round
@@ -81,7 +81,7 @@ class Order:
     alpha       new alpha of the rows that this machine has exported, in their order; None: it has not changed
     """
 
-    work: Work
+    work: Activity
     step: Array
     converged: Array
     most_bytes: int
@@ -114,7 +114,7 @@ class Report:
     seconds   seconds that the work took; n_bytes: bytes of the report
     """
 
-    work: Work | None
+    work: Activity | None
     dual: Array
     linear: Array
     square: Array

@@ -27,7 +27,7 @@ from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import OWN_W_FILE, REAL, RUN_FILE
 from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
-from streamsvm.trainer.distributed.messages import COUNTED, Change, Order, Report, Work
+from streamsvm.trainer.distributed.messages import COUNTED, Activity, Change, Order, Report
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.requests import Request
 from streamsvm.trainer.newton.scans import Interrupted, Scans, uninterrupted
@@ -113,7 +113,7 @@ class ShardTrainer(Trainer):
         self._shared.publish(self._w)  # which is finite, then
         np.subtract(self._w, self._round_w, out=self._change)
         self._change /= self._sigma
-        self._follow(self._report(Work.TRAIN, change=Change.of(self._untold + self._change)))
+        self._follow(self._report(Activity.TRAIN, change=Change.of(self._untold + self._change)))
         return {}
 
     def shutdown(self) -> None:
@@ -125,10 +125,10 @@ class ShardTrainer(Trainer):
 
     def _follow(self, report: Report) -> None:
         """Send the report, and follow orders until one says to train, or to end."""
-        while (order := self._exchange(report)).work not in (Work.TRAIN, Work.END):
+        while (order := self._exchange(report)).work not in (Activity.TRAIN, Activity.END):
             report = self._made(order)
         self._cursor.most_sweeps = order.most_sweeps or inf
-        if order.work is Work.END:
+        if order.work is Activity.END:
             self.stop_reason = "stopped"
 
     def _exchange(self, report: Report) -> Order:
@@ -157,7 +157,7 @@ class ShardTrainer(Trainer):
             tasks = self._settings.tasks
             self._alpha[self._export.row_ids] = scaled(order.alpha, self._sigma, tasks, self._has_own_boxes)
             self._before[:] = self._alpha
-        if order.work is not Work.GIVE:
+        if order.work is not Activity.GIVE:
             self._export.forget()  # if this machine was late, its exported rows have not been used
         if order.w is not None:
             self._round_w[:] = order.w
@@ -188,10 +188,10 @@ class ShardTrainer(Trainer):
     def _made(self, order: Order) -> Report:
         """Do the work that is ordered between two rounds; return the report on it."""
         training, work = self._cursor.training, order.work
-        if work is Work.LOOK:
+        if work is Activity.LOOK:
             self._shared.certify(self._w)
             return self._report(work, own_w=self._reader_own_w / self._sigma)
-        if work is Work.GIVE:
+        if work is Activity.GIVE:
             segments, ids = self._export.some(training.windows, order.most_bytes)
             self._shared.slow_down(self._export.slowdowns)
             return self._report(work, segments=segments, alpha=self._alpha[ids] / self._sigma)
@@ -212,14 +212,14 @@ class ShardTrainer(Trainer):
         scans = Scans(store, len(self._alpha), settings.visited, self._cursor.training.threads, going)
         return OwnRows(settings.tasks, scans, self._alpha, settings.width)
 
-    def _report(self, work: Work | None, **about: Any) -> Report:
+    def _report(self, work: Activity | None, **about: Any) -> Report:
         """Return the report on this work, with the fields `about`; the other fields are computed here."""
         lanes = self._state.lanes[: self._settings.tasks.count]
         if about.get("own_w") is not None:
             self._part[:], self._untold[:] = about["own_w"], 0.0
         self._sent = about.get("change")
-        training, has_looked, losses = self._cursor.training, work is Work.LOOK, None
-        if work not in (Work.GIVE, Work.NEWTON):
+        training, has_looked, losses = self._cursor.training, work is Activity.LOOK, None
+        if work not in (Activity.GIVE, Activity.NEWTON):
             self._sums = self._add_up()[:, : len(lanes)]
         dual, linear, square, free = self._sums
         if has_looked:
@@ -228,7 +228,7 @@ class ShardTrainer(Trainer):
                 own = half_squares(self._reader_own_w, len(self._D))
                 self._dual_error = dual - lanes["final_dual_objective"] - own[: len(lanes)]
         gaps: list[Array] = []
-        if work is Work.TRAIN:
+        if work is Activity.TRAIN:
             gaps, training.sweeps.gaps = training.sweeps.gaps, []
         unknown, control = np.full(len(lanes), np.nan), self._state.control
         return Report(

@@ -23,7 +23,7 @@ from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import written_ids
 from streamsvm.storage.run.state import OWN_W_FILE, REAL, RUN_FILE, State, open_state
-from streamsvm.trainer.distributed.messages import Order, Report, Work
+from streamsvm.trainer.distributed.messages import Activity, Order, Report
 from streamsvm.trainer.distributed.shard import ORDER, REPORT, scaled, send, take
 
 # A pass ends at the job's targets if machines train alone, else once the gap of its rows has fallen to this share.
@@ -95,7 +95,7 @@ class Running:
     def follow(self, order: Order) -> Report | None:
         """Pass an order on to the trainer; return the trainer's report, None after the last order."""
         send(self._directory / ORDER, order)
-        if order.work is not Work.END:
+        if order.work is not Activity.END:
             return self.report()
         while not self._run.poll():
             time.sleep(_LOOK_SECONDS / 10)

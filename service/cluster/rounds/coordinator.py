@@ -22,7 +22,7 @@ from streamsvm.service.cluster.rounds.convergence import RoundConvergence, best_
 from streamsvm.service.cluster.rounds.newton import Newton
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.distributed.messages import Change, Order, Report, Work
+from streamsvm.trainer.distributed.messages import Activity, Change, Order, Report
 from streamsvm.trainer.distributed.pool import Pool
 from streamsvm.trainer.updates.model_weights import ModelWeights, with_columns
 
@@ -80,7 +80,7 @@ class Coordinator:
         self.w, self._sum_of_shards, self._change = np.zeros((3, *shape))
         self.shards = [ShardState(np.zeros(shape), np.zeros(self._lanes)) for _ in range(len(machines))]
         self.step = np.ones(self._lanes)
-        self._usual_seconds: dict[Work, float] = {}
+        self._usual_seconds: dict[Activity, float] = {}
         self._certified: Mapping[int, Array] = {}  # columns that took the place of those of w in the last certificate
         self.pooled_rows = self.pooled_updates = 0  # rows of the last round; updates of all rounds
         self.lacked_room = False  # for pooled rows
@@ -88,12 +88,12 @@ class Coordinator:
     def run(self) -> None:
         """Run rounds until the job has ended. Raises the errors of machines that cannot be started anew."""
         everyone, now = set(range(len(self.shards))), self.convergence
-        come = self._collect(everyone, Work.TRAIN, needs_all=True)
+        come = self._collect(everyone, Activity.TRAIN, needs_all=True)
         self._join(come)
-        self._send(come, Work.TRAIN)
+        self._send(come, Activity.TRAIN)
         while now.stop_reason is None:
             has_steps = self.newton is not None and self.newton.is_next(self._equations)
-            come = self._collect(everyone, Work.TRAIN, needs_all=has_steps or now.wants_look())
+            come = self._collect(everyone, Activity.TRAIN, needs_all=has_steps or now.wants_look())
             now.round += 1
             self._end_round(come)
             self._report(self)
@@ -113,43 +113,43 @@ class Coordinator:
         has_joined = self._join(come)
         change = self._agree(come)
         self._machines.keep(come)
-        work = Work.TRAIN if has_joined else self._next_work(come)
+        work = Activity.TRAIN if has_joined else self._next_work(come)
         self._send(come, work, None if has_joined else change)
         self.pooled_rows, is_whole = 0, True
-        if work is Work.GIVE:
+        if work is Activity.GIVE:
             come = self._train_pooled(set(come))
-        elif work is Work.NEWTON:
+        elif work is Activity.NEWTON:
             come, is_whole = self._take_newton_steps(set(come))
-        if work is not Work.TRAIN:
-            self._look(set(come), needs_all=work is not Work.GIVE, is_whole=is_whole)
+        if work is not Activity.TRAIN:
+            self._look(set(come), needs_all=work is not Activity.GIVE, is_whole=is_whole)
 
-    def _next_work(self, come: dict[int, Report]) -> Work:
+    def _next_work(self, come: dict[int, Report]) -> Activity:
         """Return the work for the machines that have reported on a round; none of these has just started anew."""
         now, are_all = self.convergence, len(come) == len(self.shards)
         has_to_end = now.has_to_end()
         if self.newton and are_all and not has_to_end and self.newton.is_next(self._equations):
             if self.newton.has_begun or not now.wants_look():
-                return Work.NEWTON
+                return Activity.NEWTON
         elif self._pool and now.is_slow and not has_to_end and len(come) > 1:
-            return Work.GIVE
-        return Work.LOOK if are_all and now.wants_look() else Work.TRAIN
+            return Activity.GIVE
+        return Activity.LOOK if are_all and now.wants_look() else Activity.TRAIN
 
     def _look(self, asked: set[int], needs_all: bool, is_whole: bool) -> None:
         """Have these machines compute the figures of all their rows at the present w; then order them to go on or end.
 
         is_whole  w is the w of all machines' alpha: if all machines report, the figures are a certificate
         """
-        come = self._collect(asked, Work.LOOK, needs_all)
+        come = self._collect(asked, Activity.LOOK, needs_all)
         certificate = self._certify(come) if is_whole else None
         self._join(come)
         is_over = self.convergence.stop_reason is not None
         self.model.settle(self.convergence.converged > 0, is_over)
         if is_over and certificate and self.model.take_better(certificate.primal_objective):
-            self._send(come, Work.LOOK)
-            come = self._collect(set(come), Work.LOOK, needs_all=True)
+            self._send(come, Activity.LOOK)
+            come = self._collect(set(come), Activity.LOOK, needs_all=True)
             self._certify(come)
             self._join(come)
-        self._send(come, Work.END if is_over else Work.TRAIN)
+        self._send(come, Activity.END if is_over else Activity.TRAIN)
 
     def _certify(self, come: Mapping[int, Report]) -> FinalFigures | None:
         """Take over the certificate of the model's w; return it, or None if a machine has not looked at its rows."""
@@ -169,11 +169,11 @@ class Coordinator:
     def _take_newton_steps(self, everyone: set[int]) -> tuple[dict[int, Report], bool]:
         """Take Newton steps with all machines; return their last reports, and whether w is the w of their alpha."""
         assert self.newton is not None
-        come = self._collect(everyone, Work.NEWTON, needs_all=True)
+        come = self._collect(everyone, Activity.NEWTON, needs_all=True)
 
         def exchange(request: bytes) -> dict[int, Report]:
-            self._tell(everyone, Work.NEWTON, newton=request)
-            come.update(self._collect(everyone, Work.NEWTON, needs_all=True))
+            self._tell(everyone, Activity.NEWTON, newton=request)
+            come.update(self._collect(everyone, Activity.NEWTON, needs_all=True))
             return come
 
         def goes_on(silence: float) -> bool:
@@ -183,7 +183,7 @@ class Coordinator:
             exchange, self.w, self.model, self._equations, goes_on, lambda: self._machines.keep(come)
         )
         self._join(come)
-        self._send(come, Work.LOOK)
+        self._send(come, Activity.LOOK)
         return come, is_whole
 
     def _has_to_end(self, come: Mapping[int, Report], silence: float = 0.0) -> bool:
@@ -196,14 +196,14 @@ class Coordinator:
         come, alpha, pending = dict[int, Report](), _NONE, asked
         with self._pool as pool:
             while pending:
-                answered = self._collect(pending, Work.GIVE, needs_all=False, least=0 if come else 1)
+                answered = self._collect(pending, Activity.GIVE, needs_all=False, least=0 if come else 1)
                 come |= answered
                 pending = set()
                 for k, report in answered.items():
                     if report.segments and report.alpha is not None:
                         pool.add(k, report.segments, report.alpha)
                         pending.add(k)
-                self._tell(pending, Work.GIVE)
+                self._tell(pending, Activity.GIVE)
             # A machine that is late has not told all of its rows.
             ready = {k: report for k, report in come.items() if not report.segments}
             if not self._join(ready) and len(ready) == len(come):
@@ -215,7 +215,7 @@ class Coordinator:
                     self.lacked_room = True
             self.pooled_rows = pool.count if alpha else 0
             self.pooled_updates += pool.updates
-        self._send(ready, Work.LOOK, alpha=alpha)
+        self._send(ready, Activity.LOOK, alpha=alpha)
         return ready
 
     def _join(self, come: Mapping[int, Report]) -> bool:
@@ -223,7 +223,7 @@ class Coordinator:
         told = {k: report.own_w for k, report in come.items() if report.own_w is not None}
         for k, own_w in told.items():
             self.shards[k].w[:] = own_w
-            if come[k].work is not Work.NEWTON:
+            if come[k].work is not Activity.NEWTON:
                 self.shards[k].dual = come[k].dual
         if told:
             # Added up anew, so that rounding errors of earlier rounds are gone.
@@ -261,7 +261,7 @@ class Coordinator:
     def _send(
         self,
         come: Mapping[int, Report],
-        work: Work,
+        work: Activity,
         change: Change | None = None,
         alpha: Mapping[int, Array] = _NONE,
     ) -> None:
@@ -270,7 +270,7 @@ class Coordinator:
         A machine that has missed a step, or has not trained, gets all of w.
         """
         w, before = self.w, self.convergence.round - 1
-        if work is Work.LOOK:
+        if work is Activity.LOOK:
             w = with_columns(w, self.model.columns())
         in_step = {k for k, report in come.items() if self.shards[k].round == before and report.change is not None}
         told = in_step if change is not None and w is self.w else set()
@@ -279,14 +279,14 @@ class Coordinator:
         for k in come:
             self.shards[k].round = self.convergence.round
 
-    def _tell(self, numbers: Collection[int], work: Work, alpha: Mapping[int, Array] = _NONE, **about: Any) -> None:
+    def _tell(self, numbers: Collection[int], work: Activity, alpha: Mapping[int, Array] = _NONE, **about: Any) -> None:
         if numbers:
             most = self._pool.most_bytes // len(self.shards) if self._pool else 0
             sweeps = self.newton.most_sweeps if self.newton else 0
             order = Order(work, self.step, self.convergence.converged.copy(), most, sweeps, **about)
             self._machines.send(numbers, order, alpha)
 
-    def _collect(self, pending: set[int], work: Work, needs_all: bool, least: int = 1) -> dict[int, Report]:
+    def _collect(self, pending: set[int], work: Activity, needs_all: bool, least: int = 1) -> dict[int, Report]:
         """Return reports on this work of the pending machines: of all, or of those in time, but `least` at least."""
         patience = max(_LEAST_PATIENCE, _PATIENCE * self._usual_seconds.get(work, inf))
         began = time.monotonic()

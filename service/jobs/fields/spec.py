@@ -1,7 +1,6 @@
 """The fields of a job, checked: as they are submitted, and as this version or an earlier one has stored them."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +9,7 @@ from pydantic import BaseModel, PrivateAttr, ValidationError, model_validator
 
 from streamsvm.service import gone
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.hints import meant, shown
+from streamsvm.service.hints import shown
 from streamsvm.service.jobs.fields.descriptions import (
     FIELDS,
     KERNEL_TOLERANCE,
@@ -21,47 +20,22 @@ from streamsvm.service.jobs.fields.descriptions import (
     GeneralFields,
     form_of,
 )
+from streamsvm.service.jobs.fields.faults import explained, place_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.from_text import AUTO, grid
-from streamsvm.service.jobs.fields.texts import values
 from streamsvm.service.records.models import is_id
-from streamsvm.storage.options import options_of, plain
+from streamsvm.storage.options import options_of
 from streamsvm.trainer.problem.losses import KINDS, Loss
-from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS
 
 # Fields whose default follows from others: a client that sends all defaults must not send these.
 FOLLOWING = ("solver", "kernel", "bias", "select_by", "tolerance", "relative_gap")
 
 _TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they were given one
 
-_PLAIN = re.compile(r"-?\d{1,15}(\.\d{1,15})?(e-?\d{1,3})?", re.ASCII)
-_OF_A_CHOICE = 2  # parts of a fault's path: a field, and the one of its types that was tried
-
 _USUAL_FOLDS = 5
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-_KNOWN = FIELDS | OPTIONS
-_OF_TRUTH = {name for name, option in _KNOWN.items() if option.kind is bool}
-
-_RANGE_HINTS = {
-    "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
-    "budget": "Give 2 to 100,000 support vectors: two are merged when there is one too many.",
-    "gamma": 'Give a number above 0, or "scale".',
-}
-
-# Parameters of LinearSVC, SVC and SGDClassifier that a job has under another name, for hints.
-COUNTERPARTS = {
-    "tol": "relative_gap is how near to the optimum training ends, tolerance is LIBLINEAR's -e",
-    "max_iter": "max_passes is the most passes over the data",
-    "random_state": "seed is its counterpart, a number",
-    "n_jobs": "threads is its counterpart",
-    "fit_intercept": '"bias": null trains without an intercept, "bias": 1.0 with one',
-    "intercept_scaling": "bias is its counterpart",
-    "penalty": "the penalty is always |w|^2 / 2",
-    "dual": "solver chooses among dual and primal solvers",
-    "multi_class": "multiclass is its counterpart",
-    "cache_size": "cache_bytes is its counterpart, in bytes",
-    "alpha": "C is its counterpart: 1 / (alpha * n_rows)",
-}
+_OF_TRUTH = {name for name, option in (FIELDS | OPTIONS).items() if option.kind is bool}
 
 
 def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,7 +276,7 @@ def parse_spec(given: Any) -> JobSpec:
         faults = error.errors(include_url=False, include_context=False)
         # A field that is missing may be there under a mistyped name, which says more.
         first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
-        raise _explain(first) from None
+        raise explained(first) from None
     spec = _with_options(_complete(spec))
     named_maps(spec.features)
     check_rules(spec)
@@ -363,52 +337,6 @@ def _with_options(spec: JobSpec) -> JobSpec:
     for name in spec.solver_options:
         if name not in own:
             message = f'solver "{spec.solver}" has no option {shown(name)}'
-            raise ServiceError("solver_option", message, f"{_place_of(name, own)}It has {', '.join(own) or 'none'}.")
+            raise ServiceError("solver_option", message, f"{place_of(name, own)}It has {', '.join(own) or 'none'}.")
     usual = {name: option.default for name, option in own.items()}
     return spec.model_copy(update={"solver_options": usual | spec.solver_options})
-
-
-def _place_of(name: str, own: Iterable[str]) -> str:
-    """Say which solvers have an option that the job's solver lacks, or which option of this solver may be meant."""
-    if name in FIELDS:
-        return f"{name} is a field of every job: give it beside solver_options. "
-    return f"{name} is for solver {', '.join(users(name))}. " if name in OPTIONS else meant(name, own)
-
-
-def _explain(fault: Any) -> ServiceError:
-    path = [str(part) for part in fault["loc"]]
-    # Names inside other fields are the user's own.
-    depth = 1 if path[:1] == ["solver_options"] and len(path) > 1 else 0
-    field = path[depth] if path else "the body"
-    kind = fault["type"]
-    if kind == "extra_forbidden":
-        message = f"there is no field {shown(field)} in a job"
-        return ServiceError("unknown_field", message, gone.FIELDS.get(field) or _known_fields(field))
-    if kind == "missing":
-        return ServiceError("missing_field", f"{field} is missing")
-    if kind == "finite_number":
-        return ServiceError("not_finite", f"{field} is not a finite number")
-    if kind.startswith(("greater_than", "less_than", "too_long", "too_short", "literal_error")):
-        return ServiceError(f"{field}_range", f"{field}: {fault['msg']}", _RANGE_HINTS.get(field) or _about(field))
-    return ServiceError("wrong_type", f"{field}: {fault['msg']}", f"{_unquoted(field, fault)}{_about(field)}")
-
-
-def _unquoted(field: str, fault: Any) -> str:
-    """Return a hint to write a number without quotes, with a blank at its end, if it came as text; else ""."""
-    value = fault["input"]
-    if not isinstance(value, str) or not _PLAIN.fullmatch(value) or len(fault["loc"]) > _OF_A_CHOICE:
-        return ""
-    return f'Write it without quotes: "{field}": {value}. '
-
-
-def _about(field: str) -> str:
-    """Return a hint with the values that a field may have and its meaning; "" for an unknown field."""
-    known = _KNOWN.get(field)
-    return f"{field} may be {plain(values(known), 'null')}: {plain(known.meaning, 'null')}." if known else ""
-
-
-def _known_fields(field: str) -> str:
-    if field in COUNTERPARTS:
-        return f"{COUNTERPARTS[field]}."
-    near = meant(field, FIELDS)
-    return f"{near}/reference has all fields." if near else f"Known fields: {', '.join(FIELDS)}."

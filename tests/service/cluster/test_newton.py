@@ -19,7 +19,7 @@ from streamsvm.service.cluster.rounds.newton import equations_here
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.checkpoints import CheckpointSlots
-from streamsvm.trainer.distributed.messages import Work
+from streamsvm.trainer.distributed.messages import Activity
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from tests.contracts.problems import libsvm_text, make_dataset, weighted_text
 from tests.reference.newton import Problem, primal
@@ -121,7 +121,7 @@ class Losing:
         return len(self._machines)
 
     def send(self, numbers, order, alpha):
-        if 0 in numbers and order.work is Work.NEWTON:
+        if 0 in numbers and order.work is Activity.NEWTON:
             self._left -= 1
             if self._left == 0:
                 self._machines.restart(0)

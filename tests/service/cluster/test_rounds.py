@@ -22,7 +22,7 @@ from streamsvm.service.jobs.progress.states import is_done
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import create_state
-from streamsvm.trainer.distributed.messages import Change, Work
+from streamsvm.trainer.distributed.messages import Activity, Change
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.coordinating import coordinate, input_w
 
@@ -231,14 +231,14 @@ class LosingOn(Losing):
         self._work, self._left = work, nth
 
     def dies_at(self, order, alpha):
-        if order.work is not self._work or (order.work is Work.LOOK and 0 not in alpha):
+        if order.work is not self._work or (order.work is Activity.LOOK and 0 not in alpha):
             return False
         self._left -= 1
         return self._left == 0
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-@pytest.mark.parametrize(("work", "nth"), [(Work.GIVE, 1), (Work.GIVE, 2), (Work.LOOK, 1)])
+@pytest.mark.parametrize(("work", "nth"), [(Activity.GIVE, 1), (Activity.GIVE, 2), (Activity.LOOK, 1)])
 def test_a_machine_that_dies_while_its_rows_are_pooled(dataset, tmp_path, work, nth, keeps):
     losing = []
 
