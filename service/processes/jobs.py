@@ -258,12 +258,12 @@ class JobWork(Work):
 
     def _how_far(self, record: dict[str, Any], trained: float | None) -> tuple[int, dict[str, Any]]:
         """The number of the newest checkpoint among those of all lanes. If it cannot be read, there is none."""
-        lane, newest = 0, None
         try:
             lane, directory = newest_lane(self._directory(record))
             newest = newest_checkpoint(directory)
         except Exception:
             self._told(record).exception("its checkpoints cannot be read")
+            lane, newest = 0, None
         lost = None if trained is None else lost_seconds(newest, trained)
         number = lane * _CHECKPOINTS_OF_A_LANE + (newest.about["number"] if newest else 0)
         return number, {"lost_seconds": lost, "pass": newest.about["pass"] if newest else 1}
