@@ -264,8 +264,12 @@ def test_from_a_table_with_names_and_weights_to_the_best_C(open_page, served, tm
     wait_for(lambda: page.input_value("#dataset-choice") == name)
     assert not page.is_visible("#submit [name=folds]")
     page.fill("#submit [name=C]", "0.01, 0.1 1")
+    assert page.input_value("#submit [name=validation]") == "0.1" and page.is_enabled("#submit [name=select_by]")
+    page.fill("#submit [name=validation]", "")
     assert page.is_disabled("#submit [name=select_by]")
-    page.fill("#submit [name=folds]", "2")
+    page.fill("#submit [name=validation]", "0.2")
+    page.fill("#submit [name=folds]", "2")  # one of the two
+    assert page.input_value("#submit [name=validation]") == ""
     page.select_option("#submit [name=select_by]", "f1")
     page.select_option("#submit [name=probability]", "sigmoid")
     page.fill("#submit [name=cache_bytes]", "1")
