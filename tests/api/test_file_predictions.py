@@ -5,7 +5,7 @@ import signal
 import time
 from dataclasses import replace
 from itertools import pairwise
-from threading import Timer
+from threading import Thread
 
 import numpy as np
 import pyarrow
@@ -317,7 +317,13 @@ def test_who_waits_reads_the_record_only_after_a_write(service, monkeypatch):
     read = type(service.store).prediction
     monkeypatch.setattr(type(service.store), "prediction", lambda *of: reads.append(time.monotonic()) or read(*of))
     monkeypatch.setattr("streamsvm.api.routes.predictions._LOOK_SECONDS", 0.001)
-    Timer(0.3, service.store.request, [prediction["id"], "cancel", "prediction"]).start()
+
+    def cancel():
+        wait_for(lambda: reads)
+        time.sleep(0.3)
+        service.store.request(prediction["id"], "cancel", "prediction")
+
+    Thread(target=cancel).start()
     assert service.request("GET", f"{URL}/{prediction['id']}?wait_seconds=60").json()["state"] == "cancelled"
     # Again and again in the instant after a write, whose time tells no more than a tick of the clock.
     spans = [later - earlier for earlier, later in pairwise(reads)]
