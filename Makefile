@@ -10,7 +10,7 @@ MLFLOW := .venv-mlflow/.installed
 KERNELS := $(VENV)/.kernels
 TEST_KERNELS := $(VENV)/.kernels-test
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-RUN_TESTS := $(BIN)/python -m pytest -m 'not slow and not containers' --reruns 1 -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
+RUN_TESTS := $(BIN)/python -m pytest -m 'not slow and not containers' --reruns 2 -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 
 # A thousand processes that tests start would otherwise each compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -69,7 +69,7 @@ serve: $(KERNELS)
 # Four at a time, each file's tests in one process, for they share services: half of the time they wait for something.
 # In the order of tests/conftest.py: files of few, long tests would otherwise come last, one beside idle processes.
 # With the kernels there: otherwise each of the four would compile what it meets first.
-# A test that fails is tried once more: one of nine thousand meets a pause of the machine now and then. The summary names
+# A test that fails is tried twice more: one of nine thousand meets a pause of the machine now and then. The summary names
 # those that needed it: each waits for the wrong thing, and is to be mended.
 test: $(TEST) $(TEST_KERNELS)
 	$(RUN_TESTS)
