@@ -53,6 +53,7 @@ from pathlib import Path
 import numpy as np
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.storage.errors import OutOfSpace
+from streamsvm.storage.files.arrays import new_array
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.run.failure import telling

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, create_model
 from typing_extensions import TypedDict
 
 from streamsvm.service.jobs.fields import from_text
@@ -20,20 +20,23 @@ _ONE_SEVERAL_OR_WORD = Discriminator(
     lambda given: "several" if isinstance(given, list) else "word" if given == from_text.AUTO else "one"
 )
 _WORD_OR_NOT = Discriminator(lambda given: "word" if isinstance(given, str) else "number")
+# Clients that are generated from the document do not understand a constant beside numbers: it is a text there.
+_AUTO = Annotated[Literal["auto"], WithJsonSchema({"type": "string", "pattern": "^auto$"})]
+_SCALE = Annotated[Literal["scale"], WithJsonSchema({"type": "string", "pattern": "^scale$"})]
+_ALL = Annotated[Literal["all"], WithJsonSchema({"type": "string", "pattern": "^all$"})]
+_BALANCED = Annotated[Literal["balanced"], WithJsonSchema({"type": "string", "pattern": "^balanced$"})]
 _Weight = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e12)]
 _Several = Annotated[list[_Weight], Field(min_length=1)]
 _Weights = Annotated[
-    Annotated[_Weight, Tag("one")] | Annotated[_Several, Tag("several")] | Annotated[Literal["auto"], Tag("word")],
+    Annotated[_Weight, Tag("one")] | Annotated[_Several, Tag("several")] | Annotated[_AUTO, Tag("word")],
     _ONE_SEVERAL_OR_WORD,
 ]
 _WORD_OR_OBJECT = Discriminator(lambda given: "word" if isinstance(given, str) else "object")
 _Factors = Annotated[dict[str, _Weight], Field(max_length=1000)]
-_ClassWeight = Annotated[
-    Annotated[_Factors, Tag("object")] | Annotated[Literal["balanced"], Tag("word")], _WORD_OR_OBJECT
-]
-_Gamma = Annotated[Annotated[_Weight, Tag("number")] | Annotated[Literal["scale"], Tag("word")], _WORD_OR_NOT]
+_ClassWeight = Annotated[Annotated[_Factors, Tag("object")] | Annotated[_BALANCED, Tag("word")], _WORD_OR_OBJECT]
+_Gamma = Annotated[Annotated[_Weight, Tag("number")] | Annotated[_SCALE, Tag("word")], _WORD_OR_NOT]
 _Count = Annotated[int, Field(ge=1, le=64)]
-_Machines = Annotated[Annotated[_Count, Tag("number")] | Annotated[Literal["all"], Tag("word")], _WORD_OR_NOT]
+_Machines = Annotated[Annotated[_Count, Tag("number")] | Annotated[_ALL, Tag("word")], _WORD_OR_NOT]
 _Maps = list[str | dict[str, dict[str, Any]]]
 
 
