@@ -141,7 +141,7 @@ class JobWork(Work):
     """The jobs of a data directory; as many run at a time as `Settings.jobs_at_once` says and memory has room for."""
 
     kind, reached, is_vital = "job", "crash_checkpoint", True
-    died = Crash("worker_died", "the worker ended while the job ran")
+    died = Crash("worker_died", "the worker ended while the job ran", "The log of the service says more.")
 
     def __init__(self, settings: Settings, store: Store) -> None:
         super().__init__(settings, store, settings.jobs, settings.jobs_at_once)
