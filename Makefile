@@ -15,7 +15,7 @@ RUN_TESTS := $(BIN)/python -m pytest -m 'not slow and not containers' --reruns 2
 # A thousand processes that tests start would otherwise each compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo serve kernels test test-slow test-mlflow test-3.11 test-3.12 test-3.13 test-3.14 test-processors containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
+.PHONY: setup demo serve kernels test test-slow test-mlflow test-3.11 test-3.12 test-3.13 test-3.14 test-processors containers faults cluster-faults silent audit fuzz-api fuzz-reader bench results papers openapi browser libsvm lock check clean
 
 # Editors and type checkers do not read how setuptools maps folders: links to them lie below one, as they are installed.
 define LAY_OUT
@@ -135,6 +135,10 @@ fuzz-reader: $(TEST)
 # make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: $(BENCH)
 	$(if $(SIZE),SIZE=$(SIZE)) $(BIN)/python -m tests.bench $(NAME)
+
+# What users ask, measured at one commit: writes tests/bench/RESULTS.md. REPEATS, SIZE and BIG make it shorter or longer.
+results: $(BENCH)
+	$(BIN)/python -m tests.bench.page --write
 
 # The papers' experiments, done again; make papers NAME=ocas does one of them.
 papers: $(BENCH)

@@ -1,15 +1,14 @@
 """Reading levels off measured curves."""
 
 import math
-from pathlib import Path
+import re
 
 import pytest
 
-from tests import bench
-from tests.bench.__main__ import BENCHES as ALL_BENCHES
 from tests.bench.command import chosen, write
 from tests.bench.curve import Point, difference, median_or_none, median_spent_to, spent_to
 from tests.bench.disk import bound
+from tests.bench.page import QUESTIONS, RESULTS
 from tests.bench.usage import Spent
 
 
@@ -72,7 +71,6 @@ def test_bound_is_of_the_slower_part():
     assert math.isclose(bound(4, 5.0, 3.0), 20.0)
 
 
-RESULTS = Path(bench.__file__).with_name("RESULTS.md")
 BENCHES = {"kernel": list, "comparison": {"a9a": tuple, "kernels": set}, "disk": dict}
 
 
@@ -83,10 +81,10 @@ def test_words_name_benches_and_their_parts():
     assert chosen([], BENCHES) == {"kernel": list, **both, "disk": dict}
 
 
-def test_every_bench_has_its_section_in_the_results():
-    """Filled in or not: what is to be measured at a commit is seen at once."""
-    headings = {line[3:] for line in RESULTS.read_text().splitlines() if line.startswith("## ")}
-    assert headings == {*chosen([], ALL_BENCHES)}
+def test_the_page_of_results_answers_every_question_at_one_commit():
+    lines = RESULTS.read_text().splitlines()
+    assert [line[3:] for line in lines if line.startswith("## ")] == [*QUESTIONS]
+    assert len(re.findall(r"(?m)^commit [0-9a-f]{8}; `", RESULTS.read_text())) == 1
 
 
 @pytest.mark.parametrize("words", [["nothing"], ["a9a"], ["kernel", "a9a"], ["comparison", "nothing"]])

@@ -1,20 +1,19 @@
 """Runs benches by name, all of them without one, and prints their tables.
 
-python -m tests.bench [NAME [PART ...] ...] [--write]
+python -m tests.bench [NAME [PART ...] ...]
 
 `comparison a9a imdb.train` compares on these data sets, `comparison` on all. The environment variable SIZE (1GB) is how
 much text is generated at most, TMPDIR where it lies while a bench runs, AGAINST who is compared with (comparison.py).
 `convergence` takes its data sets from PROBLEM, values of C from CS, and core seconds that a peer may take from LIMIT
 (60); it has problems with bias alone if BIAS=yes, without it if BIAS=no.
 
-`--write` also puts them into RESULTS.md, each in the place of its own last results.
+`python -m tests.bench.page` writes RESULTS.md.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 
 from tests.bench import (
     comparison,
@@ -56,4 +55,4 @@ BENCHES: Benches = {
 }
 
 if __name__ == "__main__":
-    sys.exit(main("tests.bench", (__doc__ or "").split("\n")[0], BENCHES, Path(__file__).with_name("RESULTS.md")))
+    sys.exit(main("tests.bench", (__doc__ or "").split("\n")[0], BENCHES))

@@ -19,14 +19,15 @@ Bench = Callable[[], Iterator[str]]
 Benches = Mapping[str, Bench | Mapping[str, Bench]]
 
 _LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "snapml")
-_SETTINGS = ("SIZE", "AGAINST", "PROBLEM", "CS", "BIAS", "SEEDS", "LIMIT", "SETS")
+_SETTINGS = ("SIZE", "REPEATS", "BIG", "WINDOW", "ROWS", "AGAINST", "PROBLEM", "CS", "BIAS", "SEEDS", "LIMIT", "SETS")
 
 
-def main(module: str, description: str, benches: Benches, results: Path) -> int:
-    """Body of `python -m MODULE [NAME [PART ...] ...] [--write]`."""
+def main(module: str, description: str, benches: Benches, results: Path | None = None) -> int:
+    """Body of `python -m MODULE [NAME [PART ...] ...]`, with the option --write if there is a file of results."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("words", nargs="*", metavar="NAME", help=f"of {_choice(benches)} (default: all)")
-    parser.add_argument("--write", action="store_true", help=f"put the results into {results.name}")
+    if results:
+        parser.add_argument("--write", action="store_true", help=f"put the results into {results.name}")
     options = parser.parse_args()
     try:
         wanted = chosen(options.words, benches)
@@ -36,7 +37,7 @@ def main(module: str, description: str, benches: Benches, results: Path) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for name, bench in wanted.items():
         lines = _run(name, bench, f"{module} {name}")
-        if options.write:
+        if results and options.write:
             write(lines, results)
     return 0
 
@@ -86,7 +87,7 @@ def write(lines: list[str], results: Path) -> None:
 
 def _run(name: str, bench: Bench, command: str) -> list[str]:
     """Run a bench, printing as it goes; returns what it printed."""
-    lines = [f"## {name}", "", *_circumstances(command)]
+    lines = [f"## {name}", "", *circumstances(command)]
     print("\n".join(lines), flush=True)
     for line in bench():
         print(line, flush=True)
@@ -94,7 +95,7 @@ def _run(name: str, bench: Bench, command: str) -> list[str]:
     return lines
 
 
-def _circumstances(command: str) -> list[str]:
+def circumstances(command: str) -> list[str]:
     """When, where and with what a bench runs; the load is that of the minute before."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     machine = f"{os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory, load {os.getloadavg()[0]:.1f}"

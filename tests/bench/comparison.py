@@ -17,7 +17,6 @@ from tests.bench.contenders import CONTENDERS
 from tests.bench.curve import LEVELS, REPEATS, difference, median_or_none
 from tests.bench.measurement import Comparison, compare
 from tests.bench.peers import PEERS, measure
-from tests.bench.plots import plot
 from tests.bench.prepared import Prepared, prepare_generated, prepare_real, size_limit
 from tests.bench.ratios import ratios_table
 from tests.bench.real_data import is_there
@@ -80,8 +79,6 @@ def _levels_table(found: Comparison) -> Iterator[str]:
         f"{contenders.MOST_SECONDS:.0f} s, a peer's trials, a run each, soon after the last level or "
         f"{measure.MOST_SECONDS} s of all of them. *loaded*, *training*: peak memory, MB."
     )
-    yield f"![curves]({plot(found).relative_to(Path(__file__).parent)})"
-    yield ""
     levels = [words for level in LEVELS for words in (f"to {level:.0e}, s", "core")]
     yield from header("solver", "seconds are", *levels, "best", "loaded", "training", words=2)
     for name in found.jobs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -10,7 +11,7 @@ from statistics import median
 from tests.bench.usage import Spent, median_spent
 
 LEVELS = (1e-2, 1e-3, 1e-4)
-REPEATS = 3
+REPEATS = int(os.environ.get("REPEATS", "3"))
 # Differences below this are rounding, and the optimum is not known better.
 _LEAST = 1e-9
 

@@ -61,8 +61,8 @@ class Theirs:
     dual_objectives: list[float]
 
 
-def run(part: str) -> Iterator[str]:
-    """Lines of Markdown."""
+def run(*parts: str) -> Iterator[str]:
+    """Lines of Markdown for some of PARTS."""
     commands.compile_seconds()
     yield from prose(
         f"Hinge loss, no bias, until every lane is certified to {RELATIVE_GAP:g}; medians of {REPEATS} in turn, "
@@ -73,8 +73,9 @@ def run(part: str) -> Iterator[str]:
     )
     names = "lanes, s", "core s", "one, s", "lanes / one", "LIBLINEAR, s", "LIBLINEAR / lanes", "short of", "MB"
     yield from header("data", "what", *names, words=2)
-    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
-        yield from _rows(Path(directory), part)
+    for part in parts:
+        with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+            yield from _rows(Path(directory), part)
 
 
 def _rows(directory: Path, part: str) -> Iterator[str]:

@@ -32,9 +32,9 @@ RELATIVE_GAPS = (1e-3, 1e-4)
 _MEMORY = "2GiB"
 
 
-def text() -> Iterator[str]:
-    """Lines of Markdown: generated text of SIZE, to both gaps in one run."""
-    size = size_limit()
+def text(size_bytes: int | None = None) -> Iterator[str]:
+    """Lines of Markdown: generated text of so many bytes, or of SIZE, to both gaps in one run."""
+    size = size_bytes or size_limit()
     yield from prose(f"{size / 1e9:g} GB of generated text. {_how()}")
     yield from _table(["-m", "tests.bench.generate", "--size", str(size), "-o"], "--no-bias")
 

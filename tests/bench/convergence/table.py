@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from math import nan
@@ -70,23 +70,50 @@ def run(name: str) -> Iterator[str]:
         return
     X, y = PROBLEMS[name]()
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
-        yield from _lines(Path(directory), X, y)
+        for (loss, C, bias), cells in _lines(Path(directory), X, y, [*product(LOSSES, Cs(), biases())], LEVELS, PEERS):
+            yield row(loss, f"{C:g}", "yes" if bias else "no", *cells)
 
 
-def _lines(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Iterator[str]:
+def brief() -> Iterator[str]:
+    """Lines of Markdown: all of PARTS at once, hinge loss with a bias, a usual C and a large one."""
+    level, peers = LEVELS[0], PEERS[:2]
+    yield from prose(
+        "Hinge loss, a bias, columns on the scales they have. StreamSVM: a whole job, until (P - D) / P is certified "
+        f"to be {level:.0e}, and its core seconds. Others: core seconds of `fit` at their defaults, at most "
+        f"{PEER_SECONDS:g}, how far their objective ends above the optimum, and *told* if they said so."
+    )
+    yield from header("data", "C", "StreamSVM", *peers)
+    for name in filter(is_available, PARTS):
+        with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+            problems = [("hinge", C, True) for C in (1.0, 1000.0)]
+            for (_, C, _), cells in _lines(Path(directory), *PROBLEMS[name](), problems, (level,), peers):
+                yield row(name, f"{C:g}", *cells)
+
+
+Problem = tuple[str, float, bool]
+
+
+def _lines(
+    directory: Path,
+    X: sparse.csr_matrix,
+    y: np.ndarray,
+    problems: Sequence[Problem],
+    levels: Sequence[float],
+    peers: Sequence[str],
+) -> Iterator[tuple[Problem, list[str]]]:
+    """Yield each problem, (loss, C, bias), with our cell for each level and that of each peer."""
     arrays = directory / "rows.npz"
     dataset = jobs.ingested(directory / "data", X, y)
     X = sparse.csr_matrix(X, dtype=np.float64)
     np.savez(arrays, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
     with fitting(arrays) as fit:
-        for loss, C, bias in product(LOSSES, Cs(), biases()):
+        for loss, C, bias in problems:
             ours, best = [], np.inf
-            for level in LEVELS:
+            for level in levels:
                 seconds, certificate = _ours(dataset, loss, C, bias, level)
                 ours.append(seconds)
                 best = min(best, certificate["primal_objective"])
-            peers = [_peer(fit, (X, y), peer, loss, C, bias, best) for peer in PEERS]
-            yield row(loss, f"{C:g}", "yes" if bias else "no", *ours, *peers)
+            yield (loss, C, bias), [*ours, *(_peer(fit, (X, y), peer, loss, C, bias, best) for peer in peers)]
 
 
 def _ours(dataset: Path, loss: str, C: float, bias: bool, level: float) -> tuple[str, dict]:
