@@ -102,7 +102,7 @@ BODIES = [each for each in _TYPES.values() if isinstance(each, type) and issubcl
 
 
 def answers(type_: str, status: int = 200, meaning: str = "", headers_: Mapping[str, str] | None = None) -> Responses:
-    """Return FastAPI's `responses` for a route that answers with this status and an object of this type.
+    """Return the argument `responses` of a FastAPI route that answers with this status and an object of this type.
 
     meaning   description of the status; "": FastAPI's
     headers_  name -> meaning of the headers that the answer may have

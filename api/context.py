@@ -1,4 +1,4 @@
-"""The objects that all routes of an app share."""
+"""The objects that the routes of an app share: stores, queues and limits."""
 
 from dataclasses import dataclass, field
 from typing import Annotated

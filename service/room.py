@@ -18,7 +18,7 @@ _HINT = "Ask for less at a time, or later; streamsvm predict needs no disk space
 
 
 class Room:
-    """Space for files in a directory: at most `most` bytes, and a quarter of the disk's free bytes. Thread-safe.
+    """Limits the files of a directory to `most` bytes, and to a quarter of the bytes free on its disk. Thread-safe.
 
     free_bytes  a function that returns the free bytes of a directory's disk
     """

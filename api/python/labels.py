@@ -68,7 +68,7 @@ def coefficients(model: Model) -> Any:
 
 
 def with_coefficients(model: Model, changed: Any) -> Model:
-    """Return the model with other weights, a matrix (n_values, n_features) of scipy.sparse."""
+    """Return a copy of the model whose weights are `changed`, a scipy.sparse matrix (n_decision_values, n_features)."""
     entries = sparse.coo_matrix(changed)
     columns, place = np.unique(entries.col, return_inverse=True)
     w = np.zeros((entries.shape[0], len(columns)))

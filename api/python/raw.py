@@ -139,7 +139,7 @@ def checked_documents(texts: Sequence[str], predictor: Predictor) -> list[str]:
 
 
 def with_columns(X: Any, model: Model) -> Any:
-    """Return a data frame of numbers with the model's columns in the model's order, and any other X unchanged.
+    """Return X, reduced to the model's columns in the model's order if X is a data frame of numbers.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
     """Parse a JSON object strictly, by RFC 8259.
 
     Raises ServiceError bad_json, not_finite or duplicate_key. Unlike `json.loads` it refuses NaN, numbers out of range,
-    half a surrogate pair, and keys given twice.
+    lone surrogates, and keys given twice.
     """
     try:
         value = json.loads(

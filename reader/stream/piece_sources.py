@@ -56,7 +56,11 @@ class PieceSource(Protocol):
     """Orders, reads and decodes the pieces of a pass."""
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
-        """Yield (blocks begun, LOCATION) of a pass's pieces after the first `skipped`; None: wait for another piece."""
+        """Yield where each piece of a pass is, in the order of reading, without the first `skipped` pieces.
+
+        A piece comes as (number of blocks begun so far, its place in the files, of dtype LOCATION). None means that the
+        next piece has not been written yet.
+        """
 
     def fetch(self, location: Array) -> FileRange:
         """Read the bytes of a piece. Any thread may call it."""
@@ -228,7 +232,7 @@ class Partitioned:
         self._blocks = partition(pieces, sizes, blocks)
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
-        """Yield (blocks begun, PART) of each part of a pass after the first `skipped`."""
+        """Yield (number of blocks begun so far, place of dtype PART) for each part, without the first `skipped`."""
         return islice(self._in_order(seed, pass_), skipped, None)
 
     def decode(self, location: Array, fetched: FileRange) -> Piece:

@@ -38,7 +38,7 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show a prediction of files."""
+    """Print the state and the figures of a prediction of files."""
     _show(_prediction(options).refresh().view, options.json)
     return 0
 

@@ -197,7 +197,7 @@ class ResumableUploads:
             upload.hurry()
 
     async def end(self, seconds: float) -> None:
-        """Give all uploads up; wait at most `seconds` until they have ended."""
+        """Abort all uploads; wait at most `seconds` until they have ended."""
         endings = [asyncio.ensure_future(upload.end()) for upload in self._under_way.values()]
         if endings:
             await asyncio.wait(endings, timeout=seconds)
@@ -268,7 +268,7 @@ class _BodyParts:
         self._wakes_reader.set()
 
     async def put(self, chunk: bytes) -> None:
-        """Hand a chunk over once the iterator has yielded the last one. If cancelled, no byte of it was taken."""
+        """Give the iterator a chunk, after it has yielded the previous one. If cancelled, none of the chunk is used."""
         await self._has_room.wait()
         self._chunk = chunk
         self.offset += len(chunk)

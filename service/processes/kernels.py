@@ -75,7 +75,10 @@ def compile_kernels(report: Report, names: Iterable[str]) -> float:
 
 @cache  # looking for kernels takes as long as training on a few rows
 def compile_first(*names: str) -> None:
-    """Compile those of these STEPS that are `missing`, and say so on standard error. Raises ServiceError."""
+    """Compile the kernels of these STEPS that are not compiled yet, with a progress bar on standard error.
+
+    Raises ServiceError if compiling fails.
+    """
     if needed := missing(*names):
         compile_kernels(show_bar(sys.stderr), needed)
 

@@ -10,7 +10,7 @@ Source = Path | str  # a path, or the text of a URL or pattern
 
 
 def file_or_url(text: str) -> Source:
-    """Convert an argument: the path of one file on this machine, or the unchanged text of a URL or pattern."""
+    """Convert an argument to a Path if it names one file on this machine; return a URL or a pattern as it is."""
     if is_url(text):
         # A bad URL is reported when it is read.
         is_one = text.lower().startswith("file:///") and not is_pattern(text)

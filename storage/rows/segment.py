@@ -53,7 +53,7 @@ def room(segment_bytes: int) -> int:
 
 
 def bytes_of(rows: int, nnz: int, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> int:
-    """Return the bytes that `rows` rows with `nnz` values in all take in a segment, with its fixed part."""
+    """Return the size in bytes of a segment of `rows` rows that have `nnz` values together, its header included."""
     return _FIXED + packed_bytes(rows, nnz, per_row, per_value)
 
 

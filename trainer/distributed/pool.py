@@ -74,13 +74,15 @@ class Pool:
     def train(
         self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
     ) -> dict[int, Array]:
-        """Train until the sum of the rows' terms of the gap has fallen to `share_of_gap` of its first value.
+        """Train on the pooled rows until their part of the duality gap has fallen to `share_of_gap` of its first value.
 
-        w               (features, width) the w of all machines' rows, resting rows included; changes in place
-        converged       (lanes,) int64, `converged_by` of storage.run.state: tasks that have converged do not change
-        is_interrupted  is called many times a second, and may raise
-        Returns machine -> alpha of its rows in order; {}, with w unchanged, if there are no rows, or if a disk has no
-        room for them, or for alpha.
+        w               (features, width) sum of alpha_i y_i x_i over the rows of all machines, shrunk ones included;
+                        changes in place
+        converged       (lanes,) int64, as `converged_by` of storage.run.state; the tasks that have converged stay as
+                        they are
+        is_interrupted  called many times a second; an exception that it raises ends the training
+        Returns the new alpha of each machine's pooled rows, by the number of the machine. Without pooled rows, or
+        without room for them or for alpha on the disk, returns {} and leaves w as it is.
         """
         self._rows.seal(self.count)
         if not self.count or not self._rows.is_sealed:

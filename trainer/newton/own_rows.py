@@ -100,7 +100,7 @@ class TaskRows:
         return self._loss.proximal(terms, self._centre[rows], sigma, self._m[rows])
 
     def stand_at_alpha(self, sigma: float) -> None:
-        """Make the alpha that belongs to m, the centre and sigma the new centre."""
+        """Take alpha, computed from the present m, centre and `sigma`, as the new centre."""
         for chunk, terms in self._chunks:
             self._centre[chunk], _ = self.proximal(terms, chunk, sigma)
 

@@ -114,7 +114,10 @@ class _Joint:
         return np.array([crammer_singer.dual(terms.class_code, alpha[:, : self._n])])
 
     def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
-        """Return the largest violation of a row, and 0: LIBLINEAR's -e bounds their difference."""
+        """Return the largest violation of the optimality condition over the rows, and 0.
+
+        Their difference is what LIBLINEAR compares with its -e.
+        """
         found = crammer_singer.violations(terms.class_code, self._C(terms), self._z(m), alpha[:, : self._n])
         if not len(found):
             return np.array([-np.inf]), np.array([np.inf])

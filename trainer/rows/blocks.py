@@ -78,10 +78,10 @@ class Blocks:
         return block
 
     def is_over(self, max_seconds: float | None) -> bool:
-        """Whether a solver has to leave a block early: the job's time is over, or the job has to end within its pass.
+        """Whether a solver has to leave a block before its end, because the job's time is over or the job must end now.
 
-        A stop that a person asks for waits for the end of the pass, if that is near: a job that continues from the end
-        of a pass gives the results of an undisturbed job.
+        A stop that a user asks for waits for the end of the pass if that is near. A job that is resumed from the end of
+        a pass has the same result as a job that was never stopped.
         """
         return self._cursor.shared.has_to_end or is_late(self._cursor.shared.elapsed_seconds, max_seconds)
 

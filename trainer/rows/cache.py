@@ -19,10 +19,12 @@ from streamsvm.trainer.updates.model_weights import ModelWeights
 
 
 class Cursor:
-    """Moves a solver from step to step of the cache. Between sections it makes checkpoints, or raises HandedBack.
+    """Gives a solver the rows of the cache, step by step. Between steps it writes checkpoints.
 
-    model        the w that models get where this is not the w of alpha
-    training     the StreamTraining that has the rows, for others who ask about them; None until it has begun
+    It raises HandedBack once the worker has asked the job to end, so that another worker can resume it.
+
+    model        the w of published models, where it differs from the sum of alpha_i y_i x_i
+    training     the StreamTraining that holds the rows; None until training has begun
     most_sweeps  limit on the sweeps of a pass
     """
 

@@ -63,7 +63,10 @@ class Mixture:
     def sweep(
         self, segments: Sequence[Segment], rng: np.random.Generator, picked: Sequence[Array] | None = None
     ) -> Iterator[tuple[list[int], Segment]]:
-        """Mix all segments once, in random order, some at a time: yield their numbers, and their `picked` rows."""
+        """Go through all segments once, in random order, and mix the rows of several segments at a time.
+
+        Yields the numbers of the segments mixed, and a segment of their rows, of which `picked` selects some.
+        """
         order = rng.permutation(len(segments)).tolist()
         return mixed(order, lambda number: (segments[number], picked[number] if picked else None), deque([self]))
 

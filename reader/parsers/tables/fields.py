@@ -167,7 +167,11 @@ class FieldBatch:
 
 
 class TextBatch(FieldBatch):
-    """A `FieldBatch` of fields text[start:stop]; text (k,) uint8 has a byte behind each; start, stop (n, columns)."""
+    """Fields that are slices of a text: field (i, j) is text[start[i, j]:stop[i, j]].
+
+    text         (k,) uint8; at least one byte follows each field
+    start, stop  (n_rows, n_columns) positions in the text
+    """
 
     def __init__(self, text: Array, start: Array, stop: Array) -> None:
         self.text, self.start, self.stop, self.rows = text, start, stop, len(start)

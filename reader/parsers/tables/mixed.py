@@ -83,7 +83,7 @@ class MixedFeatures:
         return [] if self._odd is None else self._odd.warnings()
 
     def last_values(self, n_columns: int) -> tuple[int, bool]:
-        """Return `OddColumns.last_values`; (0, False) if the rows do not make a new dataset."""
+        """Return what `OddColumns.last_values` does, or (0, False) where the rows join a dataset that exists."""
         return (0, False) if self._odd is None else self._odd.last_values(n_columns)
 
     def word_fault(self, word: bytes) -> tuple[str, str, int] | None:

@@ -84,7 +84,10 @@ class SharedRows:
 
 
 def check_warm_start(store: Store, settings: Settings, plan: JobPlan, dataset_id: str) -> None:
-    """Check the job that `warm_start` names. Raises ServiceError unknown_job, warm_start (unfit), dataset_changed."""
+    """Check that training can start from the solution of the job that `warm_start` names.
+
+    Raises ServiceError unknown_job, dataset_changed, or warm_start if its solution does not fit this job.
+    """
     if plan.spec.warm_start is None:
         return
     other = store.job(plan.spec.warm_start)
