@@ -132,7 +132,7 @@ fuzz-reader: $(TEST)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	$(BIN)/python -m tests.reader.parsers.fuzz_libsvm -max_total_time=$(or $(SECONDS),180)
 
-# make bench NAME=kernel runs one of them; SIZE=10GB generates that much text instead of 1GB.
+# make bench NAME=ingest runs one of them; SIZE=10GB generates that much text instead of 1GB.
 bench: $(BENCH)
 	$(if $(SIZE),SIZE=$(SIZE)) $(BIN)/python -m tests.bench $(NAME)
 

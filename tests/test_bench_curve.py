@@ -1,13 +1,11 @@
 """Reading levels off measured curves."""
 
-import math
 import re
 
 import pytest
 
 from tests.bench.command import chosen, write
 from tests.bench.curve import Point, difference, median_or_none, median_spent_to, spent_to
-from tests.bench.disk import bound
 from tests.bench.page import QUESTIONS, RESULTS
 from tests.bench.usage import Spent
 
@@ -64,11 +62,6 @@ def test_core_seconds_are_interpolated_like_seconds_and_unknown_ones_stay_unknow
     assert spent_to(curve((1.0, 1e-1), (3.0, 1e-5)), 100.0, 1e-3).core_seconds == pytest.approx(4.0)
     points = [Point(Spent(1.0), 110.0, ""), Point(Spent(2.0, 1.0), 100.0, "")]
     assert spent_to(points, 100.0, 1e-2).core_seconds is None
-
-
-def test_bound_is_of_the_slower_part():
-    assert bound(4, 2.0, 3.0) == 12.0
-    assert math.isclose(bound(4, 5.0, 3.0), 20.0)
 
 
 BENCHES = {"kernel": list, "comparison": {"a9a": tuple, "kernels": set}, "disk": dict}

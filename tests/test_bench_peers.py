@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tests.bench import reading
-from tests.bench.liblinear_speed import HUGE_EPS, Run, eps_of_fewest_sweeps, sweep_seconds, sweeps_of
 from tests.bench.peers import PEERS
 from tests.bench.peers.apart import installed
 from tests.bench.peers.arranged import arrange
@@ -135,28 +134,6 @@ def test_without_the_program_the_beginning_of_the_text_is_scaled(data, monkeypat
     assert found.seconds > 0
     assert found.whole is None
     assert sorted(path.name for path in data.directory.glob("prefix-*")) == []
-
-
-def test_number_of_sweeps_is_read():
-    assert sweeps_of("..*\noptimization finished, #iter = 17\nObjective value = -3\n") == 17
-    with pytest.raises(ValueError, match="did not print"):
-        sweeps_of("nothing")
-
-
-@pytest.mark.parametrize(("threshold", "fewest"), [(1.7, 2), (0.4, 2), (23.0, 2), (1.7, 3)])
-def test_the_fewest_sweeps_are_found(threshold, fewest):
-    """One sweep above the threshold, at least `fewest` just below it, more further down."""
-
-    def sweeps(eps: float) -> int:
-        return 1 if eps >= threshold else fewest + int(4 * np.log(threshold / eps))
-
-    found = eps_of_fewest_sweeps(sweeps)
-    assert found < HUGE_EPS
-    assert sweeps(found) == fewest
-
-
-def test_a_sweep_is_the_difference():
-    assert sweep_seconds(Run(2.0, 1), Run(5.0, 3)) == 1.5
 
 
 def test_the_objective_in_pieces_is_the_objective(data):

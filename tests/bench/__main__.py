@@ -17,14 +17,11 @@ from functools import partial
 
 from tests.bench import (
     comparison,
-    disk,
     ingest,
-    kernel,
     lanes,
     one_row,
     predict_files,
     scale,
-    scans,
     small_memory,
 )
 from tests.bench.cluster import optimum
@@ -48,9 +45,6 @@ BENCHES: Benches = {
     "small-memory": small_memory.run,
     "scale": {"text": scale.text, "table": scale.table},
     "ingest": ingest.run,
-    "kernel": kernel.run,
-    "scans": scans.run,
-    "disk": disk.run,
     "predict-files": predict_files.run,
 }
 

@@ -18,7 +18,6 @@ from tests.bench.curve import LEVELS, REPEATS, difference, median_or_none
 from tests.bench.measurement import Comparison, compare
 from tests.bench.peers import PEERS, measure
 from tests.bench.prepared import Prepared, prepare_generated, prepare_real, size_limit
-from tests.bench.ratios import ratios_table
 from tests.bench.real_data import is_there
 from tests.bench.report import cell, header, prose, row
 from tests.bench.stages import stages_table
@@ -45,7 +44,6 @@ def run(name: str) -> Iterator[str]:
         found = compare(name, DATA[name](Path(directory) / name), own, peers)
         yield from _levels_table(found)
     yield from stages_table(found)
-    yield from ratios_table(found)
 
 
 def chosen(against: str) -> tuple[list[str], list[str]]:

@@ -15,8 +15,8 @@ from streamsvm.trainer.solvers.streamsvm_paper import BETA, PickOptions, Picks
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
 from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.variables import Variables
-from tests.bench.kernel import make_segments
 from tests.bench.papers.resident import Rows, run
+from tests.bench.segments import make_segments
 from tests.contracts.kernels import columns
 from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem

@@ -21,7 +21,7 @@ from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.rows.blocks import Block
 from streamsvm.trainer.solvers import SOLVERS
 from streamsvm.trainer.updates.progress import PassProgress
-from tests.bench.kernel import make_segments
+from tests.bench.segments import make_segments
 
 
 @dataclass(frozen=True)
