@@ -15,11 +15,13 @@ from streamsvm.service.jobs.progress.states import PHASES, PREDICTION_STATES, TR
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.service.predictions.spec import PredictionSpec
 from streamsvm.service.records.store import DATASET_STATES
+from streamsvm.storage.run.figures import figures_in
 from streamsvm.storage.run.state import SOLVER_PHASES
 
 Responses = dict[int | str, dict[str, Any]]
 
 _LINE = re.compile(r"^( *)(\w+)(\?|\([\w, ]+\))?: (?:(.+?) -- )?(.+)$", re.MULTILINE)
+_FIGURES = re.compile(r"^  = ([\w, ]+)(?:; (.+))?$", re.MULTILINE)
 _NAME = re.compile(r"[A-Z]\w+")
 
 
@@ -40,6 +42,13 @@ def _field(meaning: str, is_optional: bool) -> Any:
 
 def _such_as(example: str) -> Any:
     return Annotated[str, Field(examples=[example])]
+
+
+def _figures(line: re.Match[str]) -> str:
+    """Return the lines of the figures of groups; with a text that says where they are null, their types allow it."""
+    null = (" | None", f"; {line[2]}") if line[2] else ("", "")
+    found = figures_in(*line[1].split(", "))
+    return "\n".join(f"  {each.name}: {each.type}{null[0]} -- {each.meaning}{null[1]}" for each in found)
 
 
 def _read(lines: list[tuple[str, ...]], indent: str = "", owner: str = "") -> dict[str, Any]:
@@ -97,7 +106,8 @@ _TYPES: dict[str, Any] = {
     "PositiveInt": PositiveInt,
     "NonNegativeInt": NonNegativeInt,
 }
-_read(_LINE.findall(Path(__file__).with_suffix(".txt").read_text())[::-1])
+TEXT = _FIGURES.sub(_figures, Path(__file__).with_suffix(".txt").read_text())
+_read(_LINE.findall(TEXT)[::-1])
 BODIES = [each for each in _TYPES.values() if isinstance(each, type) and issubclass(each, Body) and each is not Body]
 
 

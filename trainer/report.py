@@ -6,11 +6,13 @@ from dataclasses import asdict, replace
 from math import isfinite
 from typing import Any
 
+from streamsvm.storage.run.figures import OF_TASK, figures_in, figures_of
 from streamsvm.storage.run.state import State
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, Sweep, TaskStep
 
 NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps", "newton"}  # fields left out, or written in another form
+_AFTER_SWEEP = ("gaps", "objectives")  # groups of the figures of a sweep or a Newton step
 
 
 def report(
@@ -19,42 +21,35 @@ def report(
     """Return the line of a job's history for a pass, as a dict for JSON. `elapsed`: seconds that the job has taken."""
     own = asdict(replace(progress, lanes=(), sweeps=(), newton=()))
     fields = {name.rstrip("_").lower(): value for name, value in own.items() if name not in NOT_IN_HISTORY}
-    reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
-    waits = ("reader_wait_seconds", "trainer_wait_seconds")
+    counts = [figure.name for figure in figures_in("counts", "waits") if figure.name not in fields]
     return {
         **fields,
         "pass": settings.passes_before + progress.pass_,
         "lane": settings.lane,
-        "gap": progress.gap,
-        "relative_gap_bound": progress.relative_gap_bound,
+        **figures_of(progress, "gaps"),
         **({"lanes": _of_lanes(progress, settings.lane)} if progress.lanes else {}),
         **({"sweeps": [_of_sweep(sweep, settings.lane) for sweep in progress.sweeps]} if progress.sweeps else {}),
         **({"newton": [told_step(step, settings.lane) for step in progress.newton]} if progress.newton else {}),
-        **{name: state.control[name] for name in (*reader, *waits)},
+        **{name: state.control[name] for name in counts},
         "elapsed_seconds": elapsed,
         **({"slowdowns": slowdowns} if slowdowns else {}),
     }
 
 
 def _of_lanes(progress: PassProgress, first: int) -> list[dict]:
-    return [{"lane": number, **figures_of(lane)} for number, lane in enumerate(progress.lanes, first)]
-
-
-def figures_of(found: PassProgress) -> dict[str, float]:
-    """Return the figures of a task, as the history has them."""
-    return {"m_plus": found.M_plus, "m_minus": found.M_minus, **_figures(found)}
+    return [{"lane": number, **figures_of(lane, *OF_TASK)} for number, lane in enumerate(progress.lanes, first)]
 
 
 def _of_sweep(sweep: Sweep, first: int) -> dict:
-    lanes = [{"lane": number, **_gaps(lane)} for number, lane in enumerate(sweep.found.lanes, first)]
-    own = {"sweep": sweep.number, "elapsed_seconds": sweep.elapsed_seconds, **_figures(sweep.found)}
+    lanes = [{"lane": number, **figures_of(lane, "gaps")} for number, lane in enumerate(sweep.found.lanes, first)]
+    own = {"sweep": sweep.number, "elapsed_seconds": sweep.elapsed_seconds, **figures_of(sweep.found, *_AFTER_SWEEP)}
     return {**own, "lanes": lanes} if lanes else own
 
 
 def told_step(step: NewtonStep, first: int) -> dict:
     """Return a Newton step as the history lists it. `first` is the number of the run's first lane within the job."""
     lanes = [
-        {"lane": first + number, **_system(step.tasks.get(number)), **_gaps(lane)}
+        {"lane": first + number, **_system(step.tasks.get(number)), **figures_of(lane, "gaps")}
         for number, lane in enumerate(step.found.lanes)
     ]
     own = {
@@ -62,7 +57,7 @@ def told_step(step: NewtonStep, first: int) -> dict:
         "elapsed_seconds": step.elapsed_seconds,
         "scans": step.scans,
         **_system(step.largest),
-        **_figures(step.found),
+        **figures_of(step.found, *_AFTER_SWEEP),
     }
     return {**own, "lanes": lanes} if lanes else own
 
@@ -71,14 +66,6 @@ def _system(taking_part: TaskStep | None) -> dict[str, float | None]:
     """Return rows and sigma of a lane's system: None if the lane takes no part, sigma also None for smooth losses."""
     rows, sigma = taking_part or (None, None)
     return {"system_rows": rows, "sigma": sigma if sigma is not None and isfinite(sigma) else None}
-
-
-def _figures(found: PassProgress) -> dict[str, float]:
-    return {**_gaps(found), "dual_objective": found.dual_objective, "primal_bound": found.primal_bound}
-
-
-def _gaps(found: PassProgress) -> dict[str, float]:
-    return {"gap": found.gap, "relative_gap_bound": found.relative_gap_bound}
 
 
 def write_line(told: dict[str, Any], output: int = 1) -> None:

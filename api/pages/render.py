@@ -13,6 +13,7 @@ from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.progress.states import gap_of
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.terminal.display import duration, scored
+from streamsvm.storage.run.figures import FIGURES
 
 _UNKNOWN = "\N{EN DASH}"
 _MOST_LISTED = 5
@@ -107,6 +108,7 @@ _ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_ENVIRONMENT.globals["FIGURES"] = FIGURES
 _ENVIRONMENT.filters.update(
     count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field, flat=flat
 )

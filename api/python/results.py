@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.jobs.fields.descriptions import LESS_IS_BETTER
-from streamsvm.service.jobs.progress.plots import FIGURES, draw_curves, lane_curves, lane_figure
+from streamsvm.service.jobs.progress.plots import draw_curves, lane_curves, lane_figure
 from streamsvm.service.terminal.display import display, progress_line
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.figures import FIGURES
 
 
 def cv_results(cv: Sequence[Mapping[str, Any]], select_by: str) -> dict[str, Any]:
@@ -59,12 +60,12 @@ def plot_history(
         ax = plt.subplots(layout="constrained")[1]
     curves, name = lane_curves(history), lane_figure(history)
     several = {lane: f"problem {lane + 1}" for lane in curves}
-    names = several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name])
+    names = several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name].label)
     draw_curves(ax, history, set(), names)
     wanted, label = (tolerance, "tolerance") if name == "gap" else (relative_gap, "relative gap wanted")
     if wanted is not None:
         ax.axhline(wanted, linestyle="--", color="grey", label=label)
-    ax.set(xlabel="seconds", ylabel=FIGURES[name])
+    ax.set(xlabel="seconds", ylabel=FIGURES[name].label)
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small")
     return ax

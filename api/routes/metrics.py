@@ -17,13 +17,14 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from streamsvm.api.answers import Responses, type_of
+from streamsvm.api.answers import Responses
 from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES, TRANSITIONS
 from streamsvm.service.predictions.spec import prediction_view
 from streamsvm.service.processes.health import worker_is_there
 from streamsvm.service.records.store import DATASET_STATES, Store
 from streamsvm.service.settings import Settings
+from streamsvm.storage.run.figures import FIGURES
 from streamsvm.storage.run.state import read_control
 
 router = APIRouter(tags=["service"])
@@ -35,14 +36,7 @@ disable_created_metrics()
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
 
-# Figures of a job's progress, whose meanings the OpenAPI document has; counters are the figures that only grow.
-_MEANINGS = {name: field.description for name, field in type_of("Progress").model_fields.items()}
-_GAUGES = (
-    "pass", "gap", "dual_objective", "primal_bound", "relative_gap_bound", "free_rows", "resident_rows",
-    "resident_bytes",
-)  # fmt: skip
-_COUNTERS = ("rows_streamed", "evicted_rows", "read_bytes", "updates")
-
+_FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 # Figures of the running prediction of files, and their meaning.
 _OF_PREDICTIONS = {
     "rows": "Rows that the running prediction of files has predicted",
@@ -124,9 +118,10 @@ class _MetricsCollector(Collector):
     def _running(self) -> Iterator[Metric]:
         jobs = [job_view(self._settings, record) for record in self._store.jobs("running")]
         progress = {job["id"]: job["progress"] for job in jobs if job["progress"]}
-        for kind, figures in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
-            for name in figures:
-                yield _family(kind, name, _MEANINGS[name], {job_id: shown[name] for job_id, shown in progress.items()})
+        for figure in FIGURES.values():
+            if kind := _FAMILIES.get(figure.metric):
+                values = {job_id: shown[figure.name] for job_id, shown in progress.items()}
+                yield _family(kind, figure.name, figure.meaning, values)
         yield from _machines({job_id: shown["machines"] for job_id, shown in progress.items() if "machines" in shown})
         silence = {job_id: self._silence(job_id) for job_id in progress}
         yield _family(GaugeMetricFamily, "silence_seconds", "Since reader or trainer last did something", silence)

@@ -39,13 +39,14 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import count_rows, written_ids
 from streamsvm.storage.run.checkpoint import open_checkpoint
 from streamsvm.storage.run.failure import leave_word, say
+from streamsvm.storage.run.figures import OF_TASK, figures_of
 from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.storage.run.state import KEPT, RUN_FILE, SOLVER_PHASES, State, open_state
 from streamsvm.trainer.checkpoints import CheckpointSlots
 from streamsvm.trainer.distributed.messages import COUNTED
 from streamsvm.trainer.distributed.pool import Pool
 from streamsvm.trainer.problem.objective import certificate_of
-from streamsvm.trainer.report import figures_of, told_step
+from streamsvm.trainer.report import told_step
 from streamsvm.trainer.shared_state import HandedBack, note_step, show_figures
 from streamsvm.trainer.solvers import settings_of
 from streamsvm.trainer.updates.convergence import lane_result
@@ -161,7 +162,7 @@ def _slowdowns(now: Coordinator) -> int:
 
 def _told(found: PassProgress) -> dict[str, float | None]:
     """Return the figures as the history has them; before the first LOOK, P is not known."""
-    return {name: value if np.isfinite(value) else None for name, value in figures_of(found).items()}
+    return {name: value if np.isfinite(value) else None for name, value in figures_of(found, *OF_TASK).items()}
 
 
 def main(directory: str) -> int:

@@ -104,11 +104,6 @@ CONTROL = (
     ("hand_back", INTEGER, "worker"),  # 1: the worker ends: stop after the current section, with a checkpoint
 )
 
-# Counts, over all passes or at present, that a job's progress shows; the counts of several machines are added.
-COUNTS = (
-    "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows", "updates"
-)  # fmt: skip
-
 # Arrays, and fields of the control page, that a checkpoint stores unchanged.
 KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")
 KEPT = (

@@ -11,10 +11,10 @@ from enum import Enum
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.run.state import COUNTS
+from streamsvm.storage.run.figures import COUNTS, figures_in
 
 # Counts of a control page whose sums over all machines are the counts of the job.
-COUNTED = (*COUNTS, "reader_wait_seconds", "trainer_wait_seconds")
+COUNTED = (*COUNTS, *(figure.name for figure in figures_in("waits")))
 _WORTH_NAMING = 0.5  # largest share of numbers that are sent with indices: an index is as large as a number
 _PIECE_ROWS = 1 << 16
 

@@ -49,22 +49,21 @@ function runBegan({ lane }) {
 // A rate over such a short time means nothing.
 const rate = (count, seconds) => (seconds < 0.05 ? null : whole(count / seconds));
 
+// How a figure is written that `storage/run/figures.py` declares, by its unit.
+const UNITS = { "": precise, count: whole, bytes: size, seconds: duration };
+
+// What the page makes of several figures.
 const FIGURES = {
-  pass: (progress) => whole(progress.pass),
   place,
-  gap: (progress) => progress.gap === null ? null : precise(progress.gap),
-  relative_gap_bound: (progress) => progress.relative_gap_bound === null ? null : precise(progress.relative_gap_bound),
   rows_per_second: (progress) => rate(progress.rows_streamed, progress.elapsed_seconds - runBegan(progress)),
-  updates_per_second: (progress) => progress.updates_per_second && whole(progress.updates_per_second),
   rows_streamed: (progress) => `${whole(progress.rows_streamed)} ${lanes.length > 1 ? "in these lanes" : "in all"}`,
-  resident_bytes: (progress) => size(progress.resident_bytes),
-  elapsed_seconds: (progress) => duration(progress.elapsed_seconds),
   eta_seconds: (progress) => progress.eta_seconds ? `about ${duration(progress.eta_seconds)} left` : "",
 };
 
 function showProgress(progress) {
   for (const place of document.querySelectorAll("[data-figure]")) {
-    place.textContent = FIGURES[place.dataset.figure](progress) ?? "–";
+    const { figure, unit } = place.dataset, value = progress[figure];
+    place.textContent = (figure in FIGURES ? FIGURES[figure](progress) : value === null ? null : UNITS[unit](value)) ?? "–";
   }
   const bar = document.getElementById("block");
   bar.hidden = !progress.blocks;
@@ -105,12 +104,13 @@ function addSlowdowns(slowdowns) {
 }
 
 // The history has the sweeps and Newton steps of a finished pass; during a pass the page hears of the last one now and then.
-function addRunning({ sweep, solver_phase, newton, lane, elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound }) {
+function addRunning(progress) {
+  const { sweep, solver_phase, newton, lane, elapsed_seconds, gap, dual_objective } = progress;
   const { running } = charts.job, last = running.at(-1), before = last ?? passes.at(-1);
   const step = solver_phase === "newton" && newton && newton.step > (passes.at(-1)?.newton?.at(-1).step ?? 0) ? newton : null;
   if (!(step || sweep) || lane.of > 1 || gap === null || (before && elapsed_seconds <= before.elapsed_seconds)) return;
   if (passes.at(-1)?.dual_objective === dual_objective || (last && (step ? last.step === step.step : last.sweep === sweep))) return;
-  running.push({ ...(step ?? { sweep }), elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound });
+  running.push({ ...progress, ...step });
   drawSoon();
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.storage.run.figures import FIGURES
 
 _PANEL_INCHES = (7, 4.5)
 _MOST_NAMED = 8  # lanes; if a job has more, those not chosen are thin lines without a name
@@ -14,7 +15,7 @@ _WORST_NAMED = 3
 _MOST_RUNNING = 4
 _MOST_DOTS = 30  # points of a line that are marked
 _NEWTON = {"linestyle": "", "marker": "D", "markersize": 4, "markerfacecolor": "none"}  # the mark of a Newton step
-FIGURES = {"gap": "M+ - M-", "relative_gap_bound": "relative gap, at most"}
+_LABELS = {figure.name: figure.label for figure in FIGURES.values() if figure.label}
 _PARTS_OF_NAMES = ("class", "fold", "C")
 
 Curve = list[tuple[float, float]]  # seconds of the job, gap; nan where it is not known or not above 0
@@ -140,7 +141,7 @@ def _draw_lanes(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str,
     limit = "tolerance" if name == "gap" else "relative_gap"
     if job["spec"][limit] is not None:
         _draw_bound(axes, job, limit)
-    axes.set(xlabel="seconds", ylabel=FIGURES[name])
+    axes.set(xlabel="seconds", ylabel=FIGURES[name].label)
 
 
 def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> None:
@@ -150,9 +151,9 @@ def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, A
     if certificate and records:
         end = {"gap": certificate["gap"], "relative_gap_bound": certificate["relative_duality_gap"]}
         records[-1] = {**records[-1], **end}
-    for name, label in FIGURES.items():
+    for name, label in _LABELS.items():
         _draw_line(axes, _curve(records, name), label)
-    _draw_steps(axes, [_curve(list(filter(_is_step, records)), name) for name in FIGURES])
+    _draw_steps(axes, [_curve(list(filter(_is_step, records)), name) for name in _LABELS])
     for name in ("tolerance", "relative_gap"):
         if job["spec"][name] is not None:
             _draw_bound(axes, job, name)

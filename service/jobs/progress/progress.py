@@ -20,11 +20,11 @@ from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
 from streamsvm.storage.errors import OutOfSpace, StorageError
 from streamsvm.storage.run.compiling import compile_seconds, is_compiling
-from streamsvm.storage.run.state import COUNTS, RUN_FILE, SOLVER_PHASES, Control, read_control
+from streamsvm.storage.run.figures import COUNTED, OF_TASK, PLACE, figures_in
+from streamsvm.storage.run.state import RUN_FILE, SOLVER_PHASES, Control, read_control
 from streamsvm.trainer.problem.objective import relative_gap
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
-_PLACE = ("pass", "block", "blocks", "sweep")
 _PASSES_FOR_RATE = 4
 _TAIL_BYTES = 1 << 14  # longer than that many passes of one lane
 _log = logging.getLogger("streamsvm.api")
@@ -48,37 +48,26 @@ def progress(
     """
     page = control.values()
     elapsed = page["elapsed_seconds"]
-    ratios = {
-        "updates_per_second": "updates",
-        "reader_wait_ratio": "reader_wait_seconds",
-        "trainer_wait_ratio": "trainer_wait_seconds",
-    }
-    figures = {
+    known: dict[str, float | None] = {
+        **page,
         # Where sweeps go over all rows, the trainer counts passes in which the reader takes no part.
         "pass": max(page["pass"], page["finished_passes"]),
-        "block": page["block"],
         "blocks": blocks,
-        "sweep": page["sweeps"],
-        "m_plus": page["M_plus"],
-        "m_minus": page["M_minus"],
         "gap": page["M_plus"] - page["M_minus"],
-        "rows_unvisited": page["rows_unvisited"],
-        "dual_objective": page["dual_objective"],
-        "primal_bound": page["primal_bound"],
         "relative_gap_bound": relative_gap(page["primal_bound"], page["dual_objective"]),
-        "free_rows": page["free_rows"],
     }
-    if not (page["finished_passes"] or page["sweeps"] or page["newton_steps"]):
-        figures = {name: value if name in _PLACE else None for name, value in figures.items()}
-    figures = {name: value if value is not None and math.isfinite(value) else None for name, value in figures.items()}
+    has_figures = page["finished_passes"] or page["sweeps"] or page["newton_steps"]
+    shown = figures_in(*PLACE, *OF_TASK, "rows") if has_figures else figures_in(*PLACE)
+    values = {figure.name: known[figure.source] for figure in shown}
+    figures = dict.fromkeys(figure.name for figure in figures_in(*PLACE, *OF_TASK, "rows"))
+    figures |= {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
     return {
         "lane": lane,
         "solver_phase": SOLVER_PHASES[int(page["solver_phase"]) - 1] if page["solver_phase"] else None,
         **figures,
         "newton": _newton(page),
-        **{name: page[name] for name in COUNTS},
-        **{name: page[part] / elapsed if elapsed else None for name, part in ratios.items()},
-        "elapsed_seconds": elapsed,
+        **{figure.name: page[figure.source] for figure in figures_in(*COUNTED, "time")},
+        **{figure.name: page[figure.source] / elapsed if elapsed else None for figure in figures_in("rates")},
         "compile_seconds": sum(compile_seconds(control, process) for process in ("reader", "trainer")),
         # With several lanes the time of those to come is unknown.
         "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,

@@ -16,6 +16,7 @@ from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, job_v
 from streamsvm.service.jobs.progress.states import STALLED, gap_of
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from streamsvm.storage.run.figures import FIGURES
 from streamsvm.storage.run.state import SOLVER_PHASES, create_state
 from streamsvm.trainer.updates import convergence
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
@@ -42,6 +43,13 @@ def passes(*gaps: float, seconds: float = 10.0, bounds: tuple[float, ...] = ()) 
         {"pass": k, "gap": gap, "relative_gap_bound": bound, "elapsed_seconds": k * seconds}
         for k, (gap, bound) in enumerate(each, start=1)
     ]
+
+
+def test_progress_has_every_figure_that_is_declared(tmp_path):
+    found = progress(create_state(tmp_path, 60, 41).control, LANE, spec(), 3, [])
+    assert {figure.name for figure in FIGURES.values() if figure.group != "waits"} <= found.keys()
+    counters = {figure.name for figure in FIGURES.values() if figure.metric == "counter"}
+    assert {name: found[name] for name in counters} == dict.fromkeys(counters, 0)
 
 
 def test_no_telling_before_two_passes():
