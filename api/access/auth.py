@@ -1,4 +1,4 @@
-"""Checks the token of a request, in the Authorization header or, for the pages, in a cookie.
+"""Identifies the client of a request, and checks its token, in the Authorization header or, for the pages, in a cookie.
 
 Any site that a user visits can make the browser send its cookies, and reach loopback addresses. Therefore the cookie
 is SameSite=Strict and hidden from scripts, and a request that changes something without an Authorization header must
@@ -6,6 +6,7 @@ come from a page of this service.
 """
 
 import asyncio
+import ipaddress
 import logging
 import sqlite3
 import time
@@ -15,8 +16,8 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
+from starlette.types import Scope
 
-from streamsvm.api.access.clients import TOKEN
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.tokens import NO_TOKENS, Token, Tokens, allows, hash_of
 
@@ -97,6 +98,10 @@ _TABLE_SECONDS, _USE_SECONDS = 1.0, 60.0
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _log = logging.getLogger("streamsvm.api")
 _IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm token new", auto_error=False))
+# A key of the ASGI scope: the name of the token that came with the request.
+TOKEN = "streamsvm.token"
+# A household or firm is given a whole network of IPv6 addresses.
+_NETWORK_BITS = 64
 
 
 class Access:
@@ -227,3 +232,25 @@ def refuse_other_sites(request: Request, must_show: bool) -> None:
         is_own = not must_show
     if not is_own:
         raise ServiceError("cross_site", "a page of another site asks for this", "Send a token as Authorization.")
+
+
+def client_of(scope: Scope) -> str:
+    """Return the token's name, or the network of the address if there is no token."""
+    token = scope.get(TOKEN)
+    return f"token {token}" if token else network_of(address_of(scope))
+
+
+def address_of(scope: Scope) -> str:
+    """Return the client's address from the connection or a trusted proxy; empty if that is not an IP address."""
+    host = (scope.get("client") or ("",))[0]
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return ""
+
+
+def network_of(address: str) -> str:
+    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address."""
+    if ":" not in address:
+        return address
+    return str(ipaddress.ip_network((address.partition("%")[0], _NETWORK_BITS), strict=False))

@@ -7,8 +7,7 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from streamsvm.api.access.auth import COOKIE, refuse_other_sites
-from streamsvm.api.access.clients import TOKEN
+from streamsvm.api.access.auth import COOKIE, TOKEN, refuse_other_sites
 from streamsvm.api.requests.body import stream
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.tokens import NO_TOKENS

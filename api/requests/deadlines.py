@@ -21,7 +21,7 @@ import h11
 from fastapi import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from streamsvm.api.access.clients import client_of
+from streamsvm.api.access.auth import client_of
 from streamsvm.api.errors import problem
 from streamsvm.api.requests.leaving import PRESENCE, Presence
 from streamsvm.service.errors import ServiceError

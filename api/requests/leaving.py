@@ -10,7 +10,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from streamsvm.api.access.clients import client_of
+from streamsvm.api.access.auth import client_of
 from streamsvm.service.shares import Shares
 from streamsvm.storage.machine.abandoned_work import Unwanted, wanted_until
 

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamsvm.api.access.clients import TOKEN, address_of
+from streamsvm.api.access.auth import TOKEN, address_of
 from streamsvm.api.errors import bug, no_memory
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import new_id

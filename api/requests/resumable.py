@@ -12,7 +12,7 @@ from urllib.parse import quote
 from fastapi import Depends, Header, Request, Response
 from starlette.requests import ClientDisconnect
 
-from streamsvm.api.access.clients import client_of
+from streamsvm.api.access.auth import client_of
 from streamsvm.api.context import AppContext
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.deadlines import INFORM, UNREAD

@@ -8,14 +8,13 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import PositiveInt
 
-from streamsvm.api.access.clients import client_of
+from streamsvm.api.access.auth import client_of
 from streamsvm.api.answers import answers
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.parameters import InputQuery
-from streamsvm.api.requests.repeated import REPLAYED
-from streamsvm.api.requests.repeated_rows import Once
+from streamsvm.api.requests.repeated import REPLAYED, OnceAdded
 from streamsvm.api.requests.resumable import PartHeaders, create, refuse_part
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
@@ -76,7 +75,7 @@ async def put_dataset(
     dependencies=[Depends(refuse_part)],
 )
 async def append_rows(
-    context: Context, name: str, options: InputQuery, response: Response, once: Once
+    context: Context, name: str, options: InputQuery, response: Response, once: OnceAdded
 ) -> dict[str, Any]:
     """Add the rows of the body, in any format, to a dataset no unfinished job uses; they make new blocks."""
     return await once.answer(response, name, partial(context.datasets.append, name, options))

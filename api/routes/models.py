@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from streamsvm.api.access.clients import client_of
+from streamsvm.api.access.auth import client_of
 from streamsvm.api.answers import Responses, answers, body_of, headers, stream_of, type_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, only_field

@@ -14,7 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from streamsvm.api.access.clients import client_of
+from streamsvm.api.access.auth import client_of
 from streamsvm.api.context import AppContext
 from streamsvm.api.requests.body import head_of, stream, too_large
 from streamsvm.api.requests.deadlines import Hurry

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 
-from streamsvm.api.access.clients import client_of
+from streamsvm.api.access.auth import client_of
 from streamsvm.api.answers import answers, body_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, only_field

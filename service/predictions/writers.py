@@ -68,7 +68,7 @@ class NdjsonWriter:
 
 
 def _parquet(columns: OutputColumns) -> Writer:
-    from streamsvm.service.predictions.parquet_writer import ParquetWriter  # noqa: PLC0415 - needs an extra
+    from streamsvm.service.predictions.parquet_writer import ParquetWriter  # noqa: PLC0415 - pyarrow is slow to import
 
     return ParquetWriter(columns)
 

@@ -29,16 +29,14 @@ from streamsvm.service.models.exports.parts import (
     check_holds,
     checked,
     columns_of,
-    folded,
-    numbers,
-)
-from streamsvm.service.models.exports.texts import (
     floats,
+    folded,
     has_input,
     input_line,
     integer,
     last_line,
     n_classes_word,
+    numbers,
     one_word,
     read_header,
     read_input,

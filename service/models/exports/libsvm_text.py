@@ -31,14 +31,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE, ModelFormatError, check_holds, checked, numbers
-from streamsvm.service.models.exports.texts import (
+from streamsvm.service.models.exports.parts import (
     PIECE_BYTES,
+    WEIGHTS_A_PIECE,
+    ModelFormatError,
+    check_holds,
+    checked,
     floats,
     has_input,
     input_line,
     integer,
     n_classes_word,
+    numbers,
     one_word,
     read_header,
     read_input,

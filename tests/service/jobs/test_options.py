@@ -11,7 +11,6 @@ from streamsvm.service.commands import train
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.models.exports import liblinear_text
-from streamsvm.service.terminal import job_fields
 from streamsvm.service.terminal.display import duration, progress_line
 from streamsvm.service.terminal.spelling import spell_out
 
@@ -19,7 +18,7 @@ from streamsvm.service.terminal.spelling import spell_out
 def spec_of(line: str) -> JobSpec:
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
-    return parse_spec({"dataset": "f.svm", **job_fields.given_fields(parser.parse_args(spell_out(line.split())))})
+    return parse_spec({"dataset": "f.svm", **train.given_fields(parser.parse_args(spell_out(line.split())))})
 
 
 @pytest.mark.parametrize(
@@ -43,9 +42,9 @@ def test_options_of_liblinear_mean_what_they_mean_there(liblinear, ours):
 
 def test_the_numbers_are_those_of_liblinear():
     """What a model says of its loss is what LIBLINEAR calls that number."""
-    for number in job_fields.LIBLINEAR_LOSSES:
+    for number in train.LIBLINEAR_LOSSES:
         name = liblinear.solver_names(int(number)).name
-        assert liblinear_text.LOSSES[name] == job_fields.LIBLINEAR_LOSSES[number]
+        assert liblinear_text.LOSSES[name] == train.LIBLINEAR_LOSSES[number]
 
 
 @pytest.mark.parametrize("words", ["-s 5", "-s x", "-w1", "-w1 x", "-wx 1"])
@@ -67,7 +66,7 @@ def test_every_field_of_a_job_is_an_option_with_its_meaning(name, help_text):
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
     assert name in vars(parser.parse_args(["f.svm"]))
-    assert job_fields._in_dashes(FIELDS[name].meaning) in help_text
+    assert train._in_dashes(FIELDS[name].meaning) in help_text
 
 
 def test_meanings_name_options_as_they_are_spelled(help_text):

@@ -13,7 +13,7 @@ import pytest
 from liblinear import liblinearutil
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
-from streamsvm.service.models.exports.onnx_nodes import outputs_of
+from streamsvm.service.models.exports.onnx_graph import outputs_of
 from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model

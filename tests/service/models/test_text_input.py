@@ -9,8 +9,7 @@ from scipy import sparse
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.matching import named_numbers
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE
-from streamsvm.service.models.exports.texts import PIECE_BYTES
+from streamsvm.service.models.exports.parts import PIECE_BYTES, WEIGHTS_A_PIECE
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from tests.machines import random_machine, random_matrix
