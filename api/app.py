@@ -14,9 +14,9 @@ from streamsvm.api.pages import queue, reference, routes
 from streamsvm.api.requests.frequent import FrequentRoutes
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
-from streamsvm.api.routes import datasets, jobs, metrics, models, predictions, registry, service, uploads
-from streamsvm.api.routes.metrics import Metrics
+from streamsvm.api.routes import datasets, jobs, models, predictions, registry, service, uploads
 from streamsvm.api.routes.rows import PredictionCode
+from streamsvm.api.routes.service import Metrics
 from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.models.references import References
@@ -57,7 +57,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
     pages = routes, queue, reference
-    modules = datasets, uploads, jobs, models, registry, predictions, service, metrics, login, *pages
+    modules = datasets, uploads, jobs, models, registry, predictions, service, login, *pages
     for module in modules:
         app.include_router(module.router)
     app.state.routes = [route for module in modules for route in module.router.routes]

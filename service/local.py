@@ -1,11 +1,14 @@
 """Trains without a server, with the same ingest, reader and trainer processes, in a temporary directory."""
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 from streamsvm.reader.options import InputOptions
@@ -21,7 +24,6 @@ from streamsvm.service.jobs.lanes.warm_start import next_beginning
 from streamsvm.service.jobs.plan.plan import JobPlan, can_follow, followed_again, plan_following, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, progress, read_history
 from streamsvm.service.models.heaviest import input_about, with_heaviest
-from streamsvm.service.processes.interrupts import interrupting
 from streamsvm.service.processes.launch import launch
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
@@ -245,3 +247,25 @@ def _open(file: Path | str) -> Iterator[Any]:
     else:
         with file.open("rb") as source:
             yield source
+
+
+@contextmanager
+def interrupting(stop: Callable[[], None]) -> Iterator[None]:
+    """Let a first interrupt call `stop`, and leave a second interrupt to the handler that was set before.
+
+    Does nothing outside of the main thread, or where interrupts are ignored.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def first(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        stop()
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

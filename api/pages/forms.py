@@ -120,7 +120,8 @@ def job_form() -> dict[str, list[FormField]]:
 
 def _field(option: Option) -> FormField:
     is_size = option.read is parse_size
-    kind = "size" if is_size else "choice" if option.choices else _kind(option)
+    usual = _KINDS.get(getattr(option.kind, "__origin__", option.kind), "words")
+    kind = "size" if is_size else "choice" if option.choices else usual
     can_be_empty = option.is_nullable or kind == "list"
     return FormField(
         name=option.name,
@@ -133,10 +134,6 @@ def _field(option: Option) -> FormField:
         limits={"min": 1, "step": 1} if is_size else _limits(option) if kind == "number" else {},
         needs=json.dumps(option.needs) if option.needs else "",
     )
-
-
-def _kind(option: Option) -> str:
-    return _KINDS.get(getattr(option.kind, "__origin__", option.kind), "words")
 
 
 def _choices(option: Option) -> list[tuple[str, str, str]]:

@@ -26,8 +26,7 @@ from streamsvm.service.jobs.lanes.warm_start import can_grow, grow
 from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, read_history
-from streamsvm.service.local import LocalTraining, Trained
-from streamsvm.service.processes.interrupts import interrupting
+from streamsvm.service.local import LocalTraining, Trained, interrupting
 from streamsvm.service.settings import Settings
 from streamsvm.sources import Files, Source, Stream
 from streamsvm.storage.blocks.dataset import Dataset

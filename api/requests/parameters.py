@@ -48,14 +48,11 @@ def _options(names: Iterable[str]) -> Callable[..., InputOptions]:
     """Make a function that FastAPI calls with the query parameters of these options, and that returns InputOptions."""
 
     def options(**given: Any) -> InputOptions:
-        return InputOptions(**{name: (OPTIONS[name].read or _unchanged)(value) for name, value in given.items()})
+        reads = {name: OPTIONS[name].read for name in given}
+        return InputOptions(**{name: read(given[name]) if read else given[name] for name, read in reads.items()})
 
     options.__signature__ = inspect.Signature([parameter_of(OPTIONS[name]) for name in names])  # type: ignore[attr-defined]
     return options
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 _OF_ROWS = "label_column", "text_column", "index_base", "header", "delimiter", "decimal", "encoding"

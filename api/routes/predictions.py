@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -14,7 +13,6 @@ from streamsvm.api.requests.body import JsonObject
 from streamsvm.api.requests.repeated import OncePredicted
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.predictions.spec import parse_prediction, prediction_view, submit
-from streamsvm.service.records.table import RequestKey
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"])
 
@@ -25,11 +23,9 @@ _MOST_WAIT_SECONDS, _LOOK_SECONDS = 60, 0.1
 @router.post("", status_code=202, operation_id="submitPrediction", openapi_extra=_BODY, responses=_ACCEPTED)
 def submit_prediction(context: Context, fields: JsonObject, response: Response, once: OncePredicted) -> dict[str, Any]:
     """Queue a prediction of files. The model is the one that its reference means now."""
-    return once.answer(response, fields, partial(_submit, context, fields))
-
-
-def _submit(context: AppContext, fields: dict[str, Any], key: RequestKey | None) -> str:
-    return submit(context.store, context.settings, parse_prediction(fields), key)
+    return once.answer(
+        response, fields, lambda key: submit(context.store, context.settings, parse_prediction(fields), key)
+    )
 
 
 @router.get("", operation_id="listPredictions", responses=answers("FilePredictions"))

@@ -45,7 +45,7 @@ class References:
         if is_id(reference):
             return Reference(reference)
         found = self._seen.references.get(reference)
-        return found if found is not None and (self._is_fresh() or self._is_unchanged()) else None
+        return found if found is not None and (self._is_fresh() or self._store.change() == self._seen.change) else None
 
     async def find(self, reference: str) -> Reference:
         """Return the model that a reference means. Raises ServiceError unknown_model, unknown_alias; sqlite3.Error."""
@@ -64,9 +64,6 @@ class References:
         """Whether the last read is recent, and `store.names` shows no change of names since."""
         mark = self._store.names.mark()
         return mark is not None and mark == self._seen.mark and self._clock() < self._seen.at + _UNNOTED_SECONDS
-
-    def _is_unchanged(self) -> bool:
-        return self._store.change() == self._seen.change
 
     def _begin(self) -> None:
         if self._reading is None or self._reading.done():

@@ -24,10 +24,9 @@ from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.predictions.columns import OutputColumns, PredictedBatch
 from streamsvm.service.predictions.dataset_rows import DatasetSource
-from streamsvm.service.predictions.destinations import check_destination, write_whole
 from streamsvm.service.predictions.figures import PredictionFigures
 from streamsvm.service.predictions.file_rows import UNIT_BYTES, FileSource
-from streamsvm.service.predictions.request import PredictionRequest, described
+from streamsvm.service.predictions.request import PredictionRequest, check_destination, described, write_whole
 from streamsvm.service.predictions.writers import WRITERS, Writer
 from streamsvm.storage.files.durable import publish, write_file
 from streamsvm.storage.machine.abandoned_work import Unwanted, wanted_until

@@ -17,9 +17,9 @@ from streamsvm.service.forks.fork_server import Forked, fork
 from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.models.registry import model_bytes
-from streamsvm.service.predictions.destinations import remove_unfinished
 from streamsvm.service.predictions.engine import silence_of
 from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT, SIGNS
+from streamsvm.service.predictions.request import remove_unfinished
 from streamsvm.service.predictions.spec import destination_of
 from streamsvm.service.processes.work import Needs, Work, lacks
 from streamsvm.service.records.store import Store

@@ -140,7 +140,8 @@ class ProcessRun(Run):
             if code and (failure := word_left(self.directory, code)):
                 raise self._failure(failure["code"], failure["message"], failure["hint"])
             if code:
-                raise self._failure(DIED, f"the {name} process ended with {_describe(code)}")
+                ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+                raise self._failure(DIED, f"the {name} process ended with {ended}")
             if code is None and self._silence(name) > self._stall_seconds:
                 raise self._failure(STALLED, f"the {name} process fell silent")
         return all(code == 0 for code in codes.values())
@@ -183,7 +184,3 @@ def log_tail(path: Path) -> str:
     with path.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
         return file.read().decode(errors="replace")
-
-
-def _describe(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

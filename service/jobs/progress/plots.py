@@ -153,7 +153,7 @@ def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, A
         records[-1] = {**records[-1], **end}
     for name, label in _LABELS.items():
         _draw_line(axes, _curve(records, name), label)
-    _draw_steps(axes, [_curve(list(filter(_is_step, records)), name) for name in _LABELS])
+    _draw_steps(axes, [_curve([each for each in records if "system_rows" in each], name) for name in _LABELS])
     for name in ("tolerance", "relative_gap"):
         if job["spec"][name] is not None:
             _draw_bound(axes, job, name)
@@ -175,10 +175,6 @@ def _draw_steps(axes: Any, curves: Iterable[Curve]) -> None:
 
 def _curve(records: Iterable[Mapping[str, Any]], name: str) -> Curve:
     return [(record["elapsed_seconds"], _positive(record[name])) for record in records]
-
-
-def _is_step(record: Mapping[str, Any]) -> bool:
-    return "system_rows" in record
 
 
 def _draw_bound(axes: Any, job: Mapping[str, Any], name: str) -> None:

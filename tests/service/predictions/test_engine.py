@@ -208,7 +208,7 @@ def test_nothing_stays_of_what_fails(tmp_path, written, fault):
         assert raised.value.byte == len("".join(lines).encode()) + len('"r",1,')
 
 
-@pytest.mark.parametrize("where", ["engine", "destinations"])
+@pytest.mark.parametrize("where", ["engine", "request"])
 def test_nothing_stays_on_a_full_disk(tmp_path, written, where, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
