@@ -14,7 +14,6 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.pages.render import flat, missing_page, page
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import read_spec
-from streamsvm.service.jobs.plan.forecast import memory_needed
 from streamsvm.service.jobs.plan.plan import plan_recorded
 from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
@@ -65,7 +64,7 @@ def _shown(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
     memory, priority = None, 0
     with suppress(ServiceError, StorageError):
         priority = read_spec(record["spec"]).priority
-        memory = memory_needed(plan_recorded(context.settings, context.store, record))
+        memory = plan_recorded(context.settings, context.store, record).needed_bytes
     return {**job_view(context.settings, record), "priority": priority, "memory_bytes": memory}
 
 

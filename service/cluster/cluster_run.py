@@ -48,7 +48,7 @@ def cluster_run(
     check_machines(plan, settings)
     directory.mkdir(parents=True)
     # alpha is a sparse file here: until something is written it takes no room.
-    state = create_state(directory, plan.n_rows, plan.width, True, *plan.axes)
+    state = create_state(directory, plan.n_rows, plan.width, True, plan.tasks.width)
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:
         state.alpha[:] = checkpoint["alpha"]

@@ -186,7 +186,7 @@ def _coordinate(run: Path, about: dict[str, Any], reports: TextIO) -> int:
     manifest = read_manifest(dataset)
     planned = {name: about[name] for name in ("number", "at_once", "passes_before")}
     plan = replace(plan_job(spec, manifest), **planned)
-    state = open_state(run, plan.n_rows, plan.width, *plan.axes)
+    state = open_state(run, plan.n_rows, plan.width, plan.tasks.width)
     control = state.control
     control["trainer_heartbeat"] = control["reader_heartbeat"] = time.monotonic()
     ray = connect(about["address"])

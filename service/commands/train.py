@@ -25,7 +25,7 @@ from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.fields.texts import default, values
 from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.lanes import order_note
-from streamsvm.service.jobs.plan.memory import takes_newton
+from streamsvm.service.jobs.plan.memory import ruled_out_by
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.states import END_HINTS, STALLED, is_done, limits_met
 from streamsvm.service.local import train_file
@@ -130,7 +130,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     for reason in {model.about["stop_reason"] for _, model in models} & {STALLED}:
         show.say(END_HINTS[reason])
     last = plans[-1]
-    if spec.kernel == "linear" and not takes_newton(spec) and (note := scaling_note(last.spec, last.manifest)):
+    if spec.kernel == "linear" and ruled_out_by(spec) and (note := scaling_note(last.spec, last.manifest)):
         show.say(in_dashes(note))
     if (spec.pace, spec.solver, spec.kernel) == ("fixed", "streamsvm", "linear"):
         show.say("--pace fixed takes no Newton steps; --pace adaptive may end training sooner")

@@ -25,7 +25,6 @@ from streamsvm.service.jobs.lanes.lane_files import (
 from streamsvm.service.jobs.lanes.outcome import Outcome
 from streamsvm.service.jobs.lanes.runner import LaneRunner, Run
 from streamsvm.service.jobs.lanes.warm_start import beginning, note_rows
-from streamsvm.service.jobs.plan.forecast import memory_needed
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_recorded
 from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress
 from streamsvm.service.jobs.progress.states import TRANSITIONS
@@ -54,7 +53,7 @@ def needs_of(record: dict[str, Any], plan: JobPlan) -> Needs:
     is_alone = any(step.get("alone") for step in record["transitions"])
     if plan.spec.machines is not None:
         return Needs(has_cluster=True, is_alone=is_alone)
-    return Needs(memory_needed(plan), is_alone=is_alone)
+    return Needs(plan.needed_bytes, is_alone=is_alone)
 
 
 @dataclass

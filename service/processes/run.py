@@ -54,7 +54,7 @@ def prepare_run(
     `dataset_changed`.
     """
     directory.mkdir(parents=True)
-    state = create_state(directory, plan.n_rows, plan.width, plan.follows, *plan.axes)
+    state = create_state(directory, plan.n_rows, plan.width, plan.follows, plan.tasks.width)
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:
         _restore(state, checkpoint)

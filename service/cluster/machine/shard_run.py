@@ -76,8 +76,8 @@ class Running:
         begins = _beginning_at(alpha, self._sigma, plan)
         prepare_run(self._directory, plan, dataset, None, begins, begin.maps, is_on_disk)
         _tell_of_shard(self._directory, begin, plan)
-        new_array(self._directory / OWN_W_FILE, REAL, (plan.width, *plan.axes))
-        self._alpha = open_state(self._directory, plan.n_rows, plan.width, *plan.axes).alpha
+        new_array(self._directory / OWN_W_FILE, REAL, (plan.width, plan.tasks.width))
+        self._alpha = open_state(self._directory, plan.n_rows, plan.width, plan.tasks.width).alpha
         self._run = ProcessRun(self._directory, job_dir, settings.stall_seconds, _MODULES)
         self._run.start()
 

@@ -75,7 +75,7 @@ class Coordinator:
         self._report, self._attend = report, attend
         self._pool, self.newton, self.model = pool, newton, model or ModelWeights()
         self._has_whole_steps = plan.spec.combine == "average" or has_whole_steps(plan.spec, plan.manifest)
-        self._lanes, shape = len(plan.running), (plan.width, *plan.axes)
+        self._lanes, shape = len(plan.running), (plan.width, plan.tasks.width)
         # The sum of all shards differs from w by rounding. The change is that of a round.
         self.w, self._sum_of_shards, self._change = np.zeros((3, *shape))
         self.shards = [ShardState(np.zeros(shape), np.zeros(self._lanes)) for _ in range(len(machines))]

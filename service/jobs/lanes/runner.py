@@ -187,7 +187,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
 
     The model's labels are +1, for the lane's class, and -1; if one problem has all classes, they are the data's labels.
     """
-    state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
+    state = open_state(run, plan.manifest.n_rows, plan.width, plan.tasks.width)
     if plan.solver.has_kernel:
         return _machine(plan, dataset, run, _about(plan, state, results[place]))
     has_bias, w = plan.spec.bias is not None, with_bias_last(state.w) if has_leading_bias(run) else state.w

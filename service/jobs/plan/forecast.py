@@ -7,7 +7,7 @@ from typing import Any
 
 from streamsvm.reader.stream.settings import has_room_to_certify
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.plan.memory import RULED_OUT, holds_all, ruled_out_by, takes_newton
+from streamsvm.service.jobs.plan.memory import RULED_OUT, holds_all, ruled_out_by
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.blocks.manifest import read_profile
 from streamsvm.storage.run.state import WIDTHS
@@ -32,7 +32,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     memory = plan.memory
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
     training = getattr(spec.options, "visits", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
-    training *= max(1.0, _LANE_SHARE * plan.axes[0])
+    training *= max(1.0, _LANE_SHARE * plan.tasks.width)
     return {
         "memory": {**asdict(memory), "total_bytes": memory.total_bytes},
         # The run's files lie in memory if there is room.
@@ -47,11 +47,6 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
         "newton": _newton(plan),
         "cache_share": min(1.0, plan.cache.row_bytes / manifest.decoded_bytes),
     }
-
-
-def memory_needed(plan: JobPlan) -> int:
-    """Return the bytes of memory that a job takes; while its dataset is still being read in, the number is a guess."""
-    return plan.run_bytes if plan.follows else plan.memory.total_bytes
 
 
 def _newton(plan: JobPlan) -> dict[str, Any]:
@@ -99,7 +94,7 @@ def _needs_scaling(plan: JobPlan) -> bool:
     """Return whether scales far apart may slow training: no map scales; Newton steps are not sure to end it soon."""
     is_scaled = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
     is_soon = plan.manifest.nnz * len(plan.lanes) <= _FEW_VALUES
-    is_sure = takes_newton(plan.spec) and min(plan.n_rows, plan.width) <= LARGEST and is_soon
+    is_sure = not ruled_out_by(plan.spec) and min(plan.n_rows, plan.width) <= LARGEST and is_soon
     return not (is_scaled or is_sure)
 
 
@@ -123,4 +118,4 @@ def _certifies_alone(plan: JobPlan) -> bool:
     spec, threads = plan.spec, min(plan.spec.threads or plan.cores, plan.cores)
     makes = spec.kernel == "linear" and len(plan.maps.late) > 0
     is_asked = makes and threads > 1 and spec.pace == "adaptive"
-    return is_asked and not has_room_to_certify(plan.width, plan.axes[0], threads)
+    return is_asked and not has_room_to_certify(plan.width, plan.tasks.width, threads)

@@ -131,21 +131,17 @@ _RULES: dict[str, Callable[[JobSpec], bool]] = {
 
 
 def ruled_out_by(spec: JobSpec) -> str | None:
-    """Return the first code of RULED_OUT that the job's fields give; None: the fields allow Newton steps."""
-    return next((code for code, is_broken in _RULES.items() if is_broken(spec)), None)
+    """Return the first code of RULED_OUT that the job's fields give; None: the fields allow Newton steps.
 
-
-def takes_newton(spec: JobSpec) -> bool:
-    """Return whether the job's fields allow Newton steps; training takes them where they are quicker.
-
+    Training takes the steps where they are quicker.
     See trainer.newton.phase and, on several machines, service.cluster.rounds.newton.
     """
-    return ruled_out_by(spec) is None
+    return next((code for code, is_broken in _RULES.items() if is_broken(spec)), None)
 
 
 def newton_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, room: int) -> NewtonRoom:
     """Return the equations and bytes that Newton steps may have within `room` bytes, for `lanes` lanes side by side."""
-    if not takes_newton(spec):
+    if ruled_out_by(spec):
         return NO_ROOM
     maps = planned_maps(spec, manifest)
     mean = manifest.nnz / max(1, manifest.n_rows) + extra_values(spec)

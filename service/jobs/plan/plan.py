@@ -190,13 +190,13 @@ class JobPlan:
     @property
     def run_bytes(self) -> int:
         """Bytes of the cache file and the state files; a guess while the dataset is arriving."""
-        state = _STATE_BYTES_GUESSED if self.follows else state_bytes(self.n_rows, self.width, *self.axes)
+        state = _STATE_BYTES_GUESSED if self.follows else state_bytes(self.n_rows, self.width, self.tasks.width)
         return self.spec.cache_bytes + state
 
     @property
-    def axes(self) -> tuple[int]:
-        """Length of the last axis of state arrays, in a tuple: a column for each task, and columns of padding."""
-        return (self.tasks.width,)
+    def needed_bytes(self) -> int:
+        """Bytes of memory that the job takes; a guess while its dataset is arriving."""
+        return self.run_bytes if self.follows else self.memory.total_bytes
 
     @property
     def places_with_folds(self) -> list[int]:

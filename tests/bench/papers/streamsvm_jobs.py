@@ -174,5 +174,5 @@ def _right(data: Text, run_directory: Path, fields: dict[str, object]) -> float 
     if data.test is None:
         return None
     plan = plan_job(jobs.spec_of(fields), data.manifest)
-    w = open_state(run_directory, data.manifest.n_rows, plan.width, *plan.axes).w[:, 0]
+    w = open_state(run_directory, data.manifest.n_rows, plan.width, plan.tasks.width).w[:, 0]
     return accuracy(data.test, weights(Dataset(data.dataset), w, 0))

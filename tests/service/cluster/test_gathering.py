@@ -91,7 +91,7 @@ def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, C):
     found = []
 
     def after(threads, plan, _done):
-        found.append(np.full((N_ROWS, plan.axes[0]), np.nan))
+        found.append(np.full((N_ROWS, plan.tasks.width), np.nan))
         bring_alpha(threads, [shard.rows for shard in deal(plan.manifest, 3)], found[0], lambda: None, piece_rows=70)
 
     done, _, plan = coordinate(datasets["two"], tmp_path, 3, after=after, C=C)
@@ -111,7 +111,7 @@ def test_a_model_has_the_weights_of_the_run(tmp_path, monkeypatch, bias):
     manifest = read_manifest(data)
     plan = plan_job(parse_spec({"dataset": "data", "machines": 2, "bias": bias}), manifest)
     cluster_run(plan, run, tmp_path, data, "job", Settings.from_environment(), None, None)
-    state = open_state(run, plan.n_rows, plan.width, *plan.axes)
+    state = open_state(run, plan.n_rows, plan.width, plan.tasks.width)
     state.w[:] = np.arange(1.0, plan.width + 1.0).reshape(state.w.shape)
     model = lane_outcome(plan, data, run, [{}])
     np.testing.assert_array_equal(model.w, input_w(data, state.w.ravel()[: manifest.width]))

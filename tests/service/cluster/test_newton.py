@@ -282,7 +282,7 @@ def test_a_job_that_goes_on_has_the_w_of_models_that_was_kept(dataset, problem, 
     left = {}
 
     def leave(threads, plan, done):
-        state = create_state(tmp_path, plan.n_rows, plan.width, True, *plan.axes)
+        state = create_state(tmp_path, plan.n_rows, plan.width, True, plan.tasks.width)
         arrays = {"w": done.w, **done.model.resumable()}
         slots = CheckpointSlots(tmp_path, str(tmp_path), 0.0, 0)
         leave_checkpoint(threads, deal(plan.manifest, len(threads)), state, arrays, slots, lambda: None)

@@ -78,7 +78,7 @@ def test_the_optimum_of_one_machine_with_its_certificate(dataset, problem, tmp_p
 def test_lanes_are_each_at_their_optimum(dataset, problem, tmp_path):
     values = [0.01, 0.1, 0.3, 1.0, 2.0, 3.0]
     done, seen, plan = coordinate(dataset, tmp_path, 2, C=values, max_passes=2000)
-    assert plan.axes[0] == 8
+    assert plan.tasks.width == 8
     for lane, C in enumerate(values):
         P = objective(*problem, input_w(dataset, done.w[:, lane]), C, "hinge")
         assert P - done.convergence.certificate.dual_objective[lane] <= 1.1e-5 * P, C

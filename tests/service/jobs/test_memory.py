@@ -205,7 +205,7 @@ def test_values_of_C_in_turn_are_groups_of_their_own():
         assert running == plan.lanes[first : first + count] and len({lane.C for lane in running}) == 1
     assert plan.next_lanes(done).number == 52
     narrow = plan_job(parse_spec({"dataset": "d", "C": [1, 10, 1000]}), data)
-    assert (narrow.firsts, narrow.axes[0]) == ([0, 3, 6], 4)
+    assert (narrow.firsts, narrow.tasks.width) == ([0, 3, 6], 4)
 
 
 def test_lanes_that_were_all_done_have_the_last_ones_run_once_more():

@@ -86,8 +86,8 @@ def test_a_turn_begins_with_what_the_last_one_found_in_its_box(dataset, tmp_path
             (lane.positive, lane.fold) for lane in plan.running
         ]
         C, C_before = plan.lane.C, before.lane.C
-        alpha = C_before * rng.choice([0.0, 0.3, 1.0], (plan.n_rows, plan.axes[0]))
-        w = rng.standard_normal((plan.width, plan.axes[0]))
+        alpha = C_before * rng.choice([0.0, 0.3, 1.0], (plan.n_rows, plan.tasks.width))
+        w = rng.standard_normal((plan.width, plan.tasks.width))
         directory = lane_directory(tmp_path, before)
         directory.mkdir(parents=True)
         write_checkpoint(directory / SURE_SLOTS[0], {"number": 1, "pieces": 0, "control": {}}, {"alpha": alpha, "w": w})
