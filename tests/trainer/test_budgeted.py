@@ -287,7 +287,7 @@ def test_a_file_with_weights_is_one_with_rows_repeated(tmp_path):
 
 def test_adaptive_selection_ends_when_the_spread_of_rounds_stays(tmp_path, dataset):
     """Passes leave out rows, and say less than a round of passes, which visits each."""
-    way = {"solver": "bsca", "selection": "adaptive", "budget": 1000, "C": 0.5, "tolerance": 0.001, "max_passes": 100}
+    way = {"solver": "bsca", "selection": "adaptive", "budget": 1000, "C": 0.3, "tolerance": 0.001, "max_passes": 100}
     found = train(tmp_path / "run", dataset, 1 << 20, gamma=GAMMA, **way)
     change = np.abs(np.diff(np.log([each["largest_gradient"] - each["smallest_gradient"] for each in found.passes])))
     assert found.result["stop_reason"] == "tolerance" and found.result["converged"]

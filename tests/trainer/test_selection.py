@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from streamsvm.storage.rows.scattered import ScatteredRows, located
 from streamsvm.trainer.kernels.adaptive import LEAST, MOST, adapt, sample_visits, share_visits
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
-from tests.contracts.problems import a_dataset
+from tests.bench.kernel import make_segments
+from tests.contracts.problems import a_dataset, random_problem
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd
 from tests.training import train
@@ -113,18 +115,23 @@ def test_preferences_keep_their_bounds(start):
     assert np.all(np.isfinite(mean))
 
 
+def order_of(selection, row_id, rng):
+    """Positions to visit, as often as each is visited."""
+    return np.repeat(np.arange(len(row_id), dtype=np.int32), selection.visits(row_id, rng))
+
+
 def test_rows_that_come_back_start_afresh():
     rows, rng = np.arange(40, dtype=np.int32), np.random.default_rng(0)
     selection = Adaptive(40)
     for _ in range(5):
         selection.begin_sweep([rows])
-        order = selection.order(rows, rng)
+        order = order_of(selection, rows, rng)
         selection.learn(rows, order, (order < 4).astype(float))
     selection.begin_sweep([rows])
-    assert np.bincount(selection.order(rows, rng), minlength=40)[:4].min() > 1
+    assert np.bincount(order_of(selection, rows, rng), minlength=40)[:4].min() > 1
     selection.admit(rows)
     selection.begin_sweep([rows])
-    assert sorted(selection.order(rows, rng).tolist()) == rows.tolist()
+    assert sorted(order_of(selection, rows, rng).tolist()) == rows.tolist()
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -135,10 +142,26 @@ def test_a_sweep_visits_as_many_rows_as_there_are(name):
     for _ in range(60):
         selection.begin_sweep(segments)
         for rows in segments:
-            order = selection.order(rows, rng)
+            order = order_of(selection, rows, rng)
             selection.learn(rows, order, rows[order] % 7 == 0)
             visits += len(order)
     assert visits == pytest.approx(60 * 120, rel=0.05)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_visits_to_a_row_are_spread_over_the_whole_sweep(name):
+    """Not over windows of a few segments: w would be what the first visit left."""
+    X, y = random_problem(1200, 30, 4)
+    segments, selection = make_segments(X, y, 1 << 12), SCHEDULES[name](1200)
+    selection._preference[:100] = 20.0
+    assert len(segments) > 12
+    schedule = selection.schedule(segments, np.random.default_rng(0))
+    rows = list(ScatteredRows([located(each) for each in segments]).batches(schedule))
+    ids = np.concatenate([each.row_id.copy() for each in rows])
+    between = np.concatenate([np.diff(np.flatnonzero(ids == i)) for i in range(100)])
+    # Of m visits at random among n, neighbours are n / (m + 1) apart on average.
+    often = np.bincount(ids, minlength=1200)[:100].mean()
+    assert between.mean() == pytest.approx(len(ids) / (often + 1), rel=0.15)
 
 
 @everywhere
@@ -218,13 +241,13 @@ def test_preferences_begin_anew_and_the_mean_gain_does_not():
     selection = Adaptive(10)
     for _ in range(2):
         selection.begin_sweep([rows])
-        order = selection.order(rows, rng)
+        order = order_of(selection, rows, rng)
         selection.learn(rows, order, (order < 2).astype(float))
     selection.admit(rows)
     selection.begin_sweep([rows])
-    order = selection.order(rows, rng)
+    order = order_of(selection, rows, rng)
     assert sorted(order.tolist()) == rows.tolist()
     # Had the mean been forgotten, this sweep would only make it.
     selection.learn(rows, order, (order < 2).astype(float))
     selection.begin_sweep([rows])
-    assert np.ptp(np.bincount(selection.order(rows, rng), minlength=10)) > 0
+    assert np.ptp(np.bincount(order_of(selection, rows, rng), minlength=10)) > 0

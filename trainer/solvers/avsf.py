@@ -10,7 +10,7 @@ rows, and say nothing about them. So after a sweep whose M+ - M- is at most `tol
 next sweep visits every row, and training may end after it. The running mean of gains stays as it is.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,12 +18,10 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.scattered import ScatteredRows, located, places_of
-from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.kernels.order import shuffle
+from streamsvm.storage.rows.scattered import ScatteredRows, located
 from streamsvm.trainer.rows.blocks import Blocks, is_scan_due
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
+from streamsvm.trainer.sweeps.selection import SCHEDULES
 from streamsvm.trainer.sweeps.sweep import in_order, sweep
 from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.updater import make_variables
@@ -51,7 +49,7 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
         before = statistics.updates
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
         sweep(
-            blocks.going(everything.batches(_schedule(block.fresh, selection, rng))),
+            blocks.going(everything.batches(selection.schedule(block.fresh, rng))),
             in_order,
             updater,
             learn=lambda rows, order, visits: selection.learn(rows.row_id, order, visits.gain),
@@ -64,16 +62,3 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
                 selection.admit(rows.row_id)
         yield progress
         block = blocks.next(w)
-
-
-def _schedule(segments: Sequence[Segment], selection: Adaptive, rng: np.random.Generator) -> Array:
-    """Return the visits of a sweep in random order: locations (k,) int64 of rows, as ScatteredRows has them."""
-    selection.begin_sweep(rows.row_id for rows in segments)
-    visits = [selection.visits(rows.row_id, rng) for rows in segments]
-    schedule, begin = np.empty(sum(int(each.sum()) for each in visits), np.int64), 0
-    for number, each in enumerate(visits):
-        places = np.repeat(places_of(number, np.arange(len(each))), each)
-        schedule[begin : begin + len(places)] = places
-        begin += len(places)
-    shuffle(int(rng.integers(1, 1 << 32)), schedule)
-    return schedule

@@ -12,7 +12,7 @@ another vector; preferences begin at 1, not at random, and change by a rate of 0
 """
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.scattered import ScatteredRows, located
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.machine import VisitRule
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.rows.blocks import Block, Blocks
@@ -30,6 +32,7 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.budget import Budget, VectorFigures, budget_bytes
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
 from streamsvm.trainer.sweeps.selection import Adaptive
+from streamsvm.trainer.sweeps.sweep import in_order
 from streamsvm.trainer.updates.limits import Ended
 from streamsvm.trainer.updates.progress import PassProgress
 
@@ -137,11 +140,13 @@ class ExpansionProgress(PassProgress):
 class _Uniform:
     """Selects each row of a block once, in random order."""
 
-    def begin_sweep(self, row_ids: Iterable[Array]) -> None:
-        """Do nothing: all sweeps are alike."""
+    def __init__(self) -> None:
+        self._mixture = Mixture()
 
-    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
-        return random_order(len(row_id), rng)
+    def windows(self, segments: Sequence[Segment], rng: np.random.Generator) -> Iterator[tuple[Segment, Array]]:
+        """Yield rows of a block, some at a time, and the positions (k,) int32 to visit among them, in their order."""
+        for _, rows in self._mixture.sweep(segments, rng):
+            yield rows, random_order(len(rows), rng)
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
         """Do nothing: gains do not change the order."""
@@ -150,10 +155,20 @@ class _Uniform:
         return {}
 
 
+class _Scattered(Adaptive):
+    """Selects rows of a block more often if their visits gain more, in random order over the block."""
+
+    def windows(self, segments: Sequence[Segment], rng: np.random.Generator) -> Iterator[tuple[Segment, Array]]:
+        """Yield copies of rows, some at a time, and their positions (k,) int32."""
+        everything = ScatteredRows([located(rows) for rows in segments])
+        for rows in everything.batches(self.schedule(segments, rng)):
+            yield rows, in_order(rows)
+
+
 def bsca(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
     """Train alpha (n_rows, 1) in place, and the support vectors; w does not change. Yields after every pass."""
     adaptive = settings.options.selection == "adaptive"
-    selection = Adaptive(len(alpha), blocks.kept) if adaptive else _Uniform()
+    selection = _Scattered(len(alpha), blocks.kept) if adaptive else _Uniform()
     return _begin(_rule(settings, is_gradient=False), settings, blocks, alpha, w, selection)
 
 
@@ -163,9 +178,9 @@ def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
 
 
 def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -> int:
-    """Return the bytes held beside alpha: for vectors; with adaptive selection also preferences and waits of rows."""
+    """Return the bytes held beside alpha: for vectors; if selection is adaptive, for rows as avsf, and waits."""
     is_adaptive = getattr(options, "selection", "uniform") == "adaptive"
-    return budget_bytes(width, options.budget, threads) + 9 * n_rows * is_adaptive
+    return budget_bytes(width, options.budget, threads) + 29 * n_rows * is_adaptive
 
 
 def _rule(settings: TrainerSettings, is_gradient: bool) -> VisitRule:
@@ -181,7 +196,7 @@ def _begin(
     rule: VisitRule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
 ) -> Generator[PassProgress, None, None]:
     """Return the generator of training. A checkpoint's machine is published first: an ended job needs only that."""
-    spread = Spread(len(alpha) if isinstance(selection, Adaptive) else 0, blocks.kept)
+    spread = Spread(len(alpha) if isinstance(selection, _Scattered) else 0, blocks.kept)
     pool = ThreadPoolExecutor(max(1, settings.threads - 1))
     budget = Budget(rule, alpha.reshape(-1), settings.width, settings.seed, settings.threads, pool, blocks.kept)
     if "spreads" in blocks.kept:
@@ -193,16 +208,13 @@ def _begin(
 def _epochs(
     settings: TrainerSettings, blocks: Blocks, w: Array, budget: Budget, selection: Any, spread: Spread, pool: Executor
 ) -> Generator[PassProgress, None, None]:
-    mixture = Mixture()
     with pool, _publishing(blocks, budget):
         while True:
             block = blocks.next(w)
             if block.step.section == 0:
                 budget.begin_pass()
             rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
-            selection.begin_sweep(rows.row_id for rows in block.fresh)
-            for rows in blocks.going(rows for _, rows in mixture.sweep(block.fresh, rng)):
-                order = selection.order(rows.row_id, rng)
+            for rows, order in blocks.going(selection.windows(block.fresh, rng)):
                 gain = budget.visit(rows, order)
                 selection.learn(rows.row_id, order, gain)
                 spread.note(rows.row_id[order])

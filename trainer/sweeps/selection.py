@@ -1,18 +1,20 @@
 """Decides how often a sweep visits each row."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
+from streamsvm.storage.rows.scattered import places_of
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
-from streamsvm.trainer.kernels.order import random_order
+from streamsvm.trainer.kernels.order import shuffle
 
 
 class Adaptive:
     """Selects rows more often if their visits gain more; a row once a sweep on average (`trainer.kernels.adaptive`).
 
-    Call `begin_sweep`, then `order` or `visits` for each segment, which is given by the ids (n,) of its rows.
+    `schedule` makes a sweep: it calls `begin_sweep`, then `visits` for each segment, given by the ids (n,) of its rows.
     kept: arrays of `resumable` from which to go on.
     """
 
@@ -36,10 +38,20 @@ class Adaptive:
             preferences += float(self._preference[row_id].sum(dtype=np.float64))
         self._rows, self._q = rows, rows / preferences
 
-    def order(self, row_id: Array, rng: np.random.Generator) -> Array:
-        """Return the positions (k,) int32 to visit in this sweep, in random order; a row may be in it several times."""
-        turns = np.repeat(np.arange(len(row_id), dtype=np.int32), self.visits(row_id, rng))
-        return turns[random_order(len(turns), rng)]
+    def schedule(self, segments: Sequence[Segment], rng: np.random.Generator) -> Array:
+        """Return a sweep's visits over all segments in random order: places (k,) int64, as ScatteredRows has them.
+
+        A row's visits are spread over the whole sweep: a second one gains little while w is what the first one left.
+        """
+        self.begin_sweep(rows.row_id for rows in segments)
+        visits = [self.visits(rows.row_id, rng) for rows in segments]
+        schedule, begin = np.empty(sum(int(each.sum()) for each in visits), np.int64), 0
+        for number, each in enumerate(visits):
+            places = np.repeat(places_of(number, np.arange(len(each))), each)
+            schedule[begin : begin + len(places)] = places
+            begin += len(places)
+        shuffle(int(rng.integers(1, 1 << 32)), schedule)
+        return schedule
 
     def visits(self, row_id: Array, rng: np.random.Generator) -> Array:
         """Return how often this sweep visits each row, (n,) int32."""
