@@ -5,8 +5,7 @@ of them is copied into one segment first: each row is read from memory once, and
 processor's cache.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -29,6 +28,7 @@ _ALIGNMENT = 8
 _TYPES_OF_MEMORY = ("<i4", "<f4", "<f8", "<u2")  # in the order of Memory
 _TYPES = ("<i4", "<u2", "<u2", "<f8", "<i4", "<i4", "<f4", "<f4", "<f4")  # in the order of Columns
 _SIZES = np.array([np.dtype(dtype).itemsize for dtype in _TYPES])
+_NOWHERE = np.iinfo(np.int64).max, 0
 _NO_CODES = np.empty(0, CODE)
 NO_ROWS = Segment(
     np.empty(0, ROW_ID), _NO_CODES, _NO_CODES, np.empty(0, NORM), np.zeros(1, OFFSET), np.empty(0, INDEX),
@@ -41,55 +41,48 @@ def places_of(segment: int, positions: Array) -> Array:
     return (segment << POSITION_BITS) + positions.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Located:
-    """A segment and the addresses of its columns, which take longer to look up than copying some rows takes.
-
-    begins   address of each column, in the order of Columns
-    first    lowest address of a column; last: highest end address of a column
-    longest  number of values of the longest row
-    """
-
-    rows: Segment
-    begins: tuple[int, ...]
-    first: int
-    last: int
-    longest: int
-
-
-def located(rows: Segment) -> Located:
-    """Look up the addresses of a segment's columns."""
-    columns = [getattr(rows, name) for name in Columns._fields]
-    begins = tuple(column.__array_interface__["data"][0] for column in columns)
-    parts = [(begin, begin + column.nbytes) for begin, column in zip(begins, columns, strict=True) if column.nbytes]
-    longest = int(np.diff(rows.indptr).max()) if len(rows) else 0
-    return Located(rows, begins, min(begin for begin, _ in parts), max(end for _, end in parts), longest)
-
-
 class ScatteredRows:
-    """The rows of several segments with the same columns; usable while these segments are valid."""
+    """The rows of several segments with the same columns, numbered 0, 1, ...; usable while these segments are valid."""
 
-    def __init__(self, segments: Sequence[Located]) -> None:
-        self._segments = segments
-        first = min((each.first for each in segments), default=0)
-        first -= first % _ALIGNMENT
-        last = max((each.last for each in segments), default=0)
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        # Of each segment the address of each column, in the order of Columns, the lowest, and the highest end address.
+        self._begins, self._bounds = np.zeros((0, len(_SIZES)), np.int64), np.zeros((0, 2), np.int64)
+        self._is_dense = np.zeros(0, bool)
+        self._like, self._longest = NO_ROWS, -1
+        self.put(dict(enumerate(segments)))
+
+    def put(self, segments: Mapping[int, Segment | None]) -> None:
+        """Set the segments of these numbers; None: there is no such segment any more."""
+        more = max(segments, default=-1) + 1 - len(self._begins)
+        if more > 0:
+            self._begins, self._bounds = (np.pad(each, ((0, more), (0, 0))) for each in (self._begins, self._bounds))
+            self._bounds[-more:] = _NOWHERE
+            self._is_dense = np.pad(self._is_dense, (0, more))
+        for number, rows in segments.items():
+            if rows is None:
+                self._bounds[number] = _NOWHERE
+            else:
+                self._locate(number, rows)
+        first, last = int(self._bounds[:, 0].min(initial=_NOWHERE[0])), int(self._bounds[:, 1].max(initial=0))
+        first = min(first, last) - min(first, last) % _ALIGNMENT
         self._memory = Memory(*(_Region(first, last - first, dtype).array for dtype in _TYPES_OF_MEMORY))
-        offsets = np.array([each.begins for each in segments], np.int64).reshape(-1, len(_SIZES))
-        self._offsets = (offsets - first) // _SIZES
-        self._offsets[[each.rows.is_dense for each in segments], INDICES] = -1
-        longest = max((each.longest for each in segments), default=0)
-        # Dense rows can be written among sparse rows, but sparse rows cannot be written among dense rows.
-        every = (each.rows for each in segments)
-        self._like = max(every, key=lambda rows: (len(rows.indices), len(rows)), default=NO_ROWS)
-        self._builder = SegmentBuilder(max(_BATCH_BYTES, bytes_of(1, longest, self._like.per_row)))
+        self._offsets = (self._begins - first) // _SIZES
+        self._offsets[self._is_dense, INDICES] = -1
 
-    @property
-    def places(self) -> Array:
-        """The places (n,) int64 of all rows, segment after segment, see `places_of`."""
-        lengths = [len(each.rows) for each in self._segments]
-        begins = np.cumsum(lengths) - lengths
-        return np.arange(sum(lengths)) + np.repeat((np.arange(len(lengths)) << POSITION_BITS) - begins, lengths)
+    def _locate(self, number: int, rows: Segment) -> None:
+        columns = [getattr(rows, name) for name in Columns._fields]
+        begins = [column.__array_interface__["data"][0] for column in columns]
+        parts = [(begin, begin + column.nbytes) for begin, column in zip(begins, columns, strict=True) if column.nbytes]
+        self._begins[number] = begins
+        self._bounds[number] = min(begin for begin, _ in parts), max(end for _, end in parts)
+        self._is_dense[number] = rows.is_dense
+        # Dense rows can be written among sparse rows, but sparse rows cannot be written among dense rows.
+        if (len(rows.indices) > 0, len(rows)) > (len(self._like.indices) > 0, 0):
+            self._like = rows
+        longest = int(np.diff(rows.indptr).max(initial=0))
+        if longest > self._longest:
+            self._longest = longest
+            self._builder = SegmentBuilder(max(_BATCH_BYTES, bytes_of(1, longest, self._like.per_row)))
 
     def batches(self, places: Array) -> Iterator[Segment]:
         """Yield copies of the rows at `places` (k,) int64, in this order, in batches, each valid until the next."""

@@ -41,8 +41,13 @@ def streamsvm(
     updates_per_row: int,
     epsilon: float = np.inf,
     seed: int = 0,
+    n_pieces: int = 1,
 ) -> Iterator[Scan]:
-    """Yield after each scan, for ever; `capacity` is Omega, the rows that the cache has room for."""
+    """Yield after each scan, for ever; `capacity` is Omega, the rows that the cache has room for.
+
+    The order of rows is random, and the same in each scan, as printed. With `n_pieces` each scan takes as many pieces
+    of the file in an order of its own, as the reader does.
+    """
     rng = np.random.default_rng(seed)
     n_rows = len(y)
     alpha, w = np.zeros(n_rows), np.zeros(X.shape[1])
@@ -50,10 +55,10 @@ def streamsvm(
     cache, place = np.empty(capacity, np.int64), np.full(n_rows, -1)
     # rows in the cache, picks since eps was set; eps, eps_new
     counts, rule = np.zeros(2, np.int64), np.array([epsilon, 0.0])
-    # The file: rows in random order, the same in each scan.
-    file = rng.permutation(n_rows)
+    pieces = np.array_split(rng.permutation(n_rows), n_pieces)
     while True:
         visited = np.zeros(n_rows, bool)
+        file = np.concatenate([pieces[k] for k in rng.permutation(n_pieces)])
         one_scan(
             file, X.indptr, X.indices, X.data, y, Qii, C, updates_per_row, int(rng.integers(1 << 32)),
             alpha, w, cache, place, counts, rule, visited,

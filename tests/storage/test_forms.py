@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from streamsvm.storage.rows.scattered import ScatteredRows, located
+from streamsvm.storage.rows.scattered import ScatteredRows, places_of
 from streamsvm.storage.rows.segment import PER_VALUE, SegmentBuilder, bytes_of, used_bytes, view
 from streamsvm.trainer.rows.mixture import Mixture, mixed
 from tests.storage.rows import as_segment, make_rows, random_rows
@@ -77,8 +77,9 @@ def test_dense_rows_and_others_can_be_mixed(order):
     expected = {row: values for part in parts for row, values in matrix_of(part).items()}
     (_, rows), *none = mixed(list(range(len(parts))), lambda k: (parts[k], None), deque([Mixture(9, 1 << 20)]))
     assert not none and matrix_of(rows) == expected
-    scattered = ScatteredRows([located(part) for part in parts])
-    places = np.random.default_rng(0).permutation(scattered.places)
+    scattered = ScatteredRows(parts)
+    places = np.concatenate([places_of(k, np.arange(len(part))) for k, part in enumerate(parts)])
+    places = np.random.default_rng(0).permutation(places)
     found = {}
     for batch in scattered.batches(places):
         found |= matrix_of(batch)

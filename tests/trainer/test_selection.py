@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage.rows.scattered import ScatteredRows, located
+from streamsvm.storage.rows.scattered import ScatteredRows
 from streamsvm.trainer.kernels.adaptive import LEAST, MOST, adapt, sample_visits, share_visits
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from tests.bench.kernel import make_segments
@@ -156,7 +156,7 @@ def test_visits_to_a_row_are_spread_over_the_whole_sweep(name):
     selection._preference[:100] = 20.0
     assert len(segments) > 12
     schedule = selection.schedule(segments, np.random.default_rng(0))
-    rows = list(ScatteredRows([located(each) for each in segments]).batches(schedule))
+    rows = list(ScatteredRows(segments).batches(schedule))
     ids = np.concatenate([each.row_id.copy() for each in rows])
     between = np.concatenate([np.diff(np.flatnonzero(ids == i)) for i in range(100)])
     # Of m visits at random among n, neighbours are n / (m + 1) apart on average.

@@ -11,8 +11,8 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.tasks import Tasks
-from streamsvm.trainer.solvers.streamsvm_paper import BETA, PickOptions, Picks
-from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
+from streamsvm.trainer.solvers.streamsvm_paper import BETA, FILL, PickOptions, Picks
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Listing, Ways, paper_visits
 from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.variables import Variables
 from tests.bench.papers.resident import Rows, run
@@ -31,19 +31,24 @@ from tests.training import train
 KAPPA = 4  # updates a row
 SEEDS = range(3)
 AS_MEANT = {"epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}
-NO_ARRIVALS = Arrivals(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), np.zeros(3, np.int64))
+NO_ARRIVALS = Arrivals(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), np.array([0, 0, 0, 1]))
 HINGE = Tasks.single("hinge", 1.0).table
+
+
+def listing_of(n: int) -> Listing:
+    """All n rows are listed."""
+    return Listing(np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int32), np.zeros(n, np.int64))
 
 
 def epsilon_after(picks: int, epsilon: float, per_sweep: bool) -> float:
     """Of so many picks in a full cache, none of which is given up: all rows are free."""
     rows = columns()
     n = len(rows[0])
-    alpha, gone, rule = np.full(2 * n, 0.5), np.zeros(2 * n, bool), np.array([epsilon, 0.0, 0.0, float(n), 0.0])
+    alpha, listing, rule = np.full(2 * n, 0.5), listing_of(2 * n), np.array([epsilon, 0.0, 0.0, float(n), 0.0])
     order = np.zeros(picks, np.int32)
     ways = Ways(float(n), BETA, np.inf, per_sweep, False)
-    paper_visits(order, rows, HINGE, ways, NO_ARRIVALS, alpha, np.zeros(60), gone, rule)
-    assert not gone.any()
+    paper_visits(order, rows, HINGE, ways, NO_ARRIVALS, listing, alpha, np.zeros(60), rule)
+    assert listing.slot.min() == 0
     return rule[0]
 
 
@@ -112,12 +117,12 @@ def visit_one(G: float, epsilon: float) -> tuple[float, bool]:
         np.zeros(1, np.int32), np.ones(1), np.ones(1), np.array([0, 1], np.int32), np.zeros(1, np.int32),
         np.array([1.0 + G], np.float32),
     )  # fmt: skip
-    gone, rule = np.zeros(1, bool), np.array([epsilon, 0.0, 0.0, 1.0, 0.0])
+    listing, rule = listing_of(1), np.array([epsilon, 0.0, 0.0, 1.0, 0.0])
     paper_visits(
         np.zeros(1, np.int32), rows.columns, HINGE, Ways(10.0, BETA, 10.0, False, False), NO_ARRIVALS,
-        np.zeros(1), np.ones(1), gone, rule,
+        listing, np.zeros(1), np.ones(1), rule,
     )  # fmt: skip
-    return rule[1], bool(gone[0])
+    return rule[1], bool(listing.slot[0] < 0)
 
 
 def test_only_a_row_that_is_kept_raises_the_next_epsilon():
@@ -131,8 +136,8 @@ def test_epsilon_is_set_anew_after_as_many_picks_as_there_are_rows():
     for picks, expected in ((5, 9.0), (6, 1.0)):
         rule = np.array([9.0, 0.0, 0.0, float(n), 0.0])
         ways = Ways(np.inf, BETA, 5.0, False, False)
-        alpha, gone = np.full(2 * n, 0.5), np.zeros(2 * n, bool)
-        paper_visits(np.zeros(picks, np.int32), rows, HINGE, ways, NO_ARRIVALS, alpha, np.zeros(60), gone, rule)
+        alpha, order = np.full(2 * n, 0.5), np.zeros(picks, np.int32)
+        paper_visits(order, rows, HINGE, ways, NO_ARRIVALS, listing_of(2 * n), alpha, np.zeros(60), rule)
         assert rule[0] == pytest.approx(expected)
 
 
@@ -166,49 +171,48 @@ def test_both_reach_the_optimum_with_updates_enough(options, tmp_path):
     assert found.result["certificate"]["dual_objective"] == pytest.approx(dcd(problem.X, problem.y, 1.0).dual, rel=1e-3)
 
 
-def of_the_solver(directory, dataset, cache_bytes, C, passes, seed):
-    """(P, rows unvisited) after each pass, and Omega."""
-    problem = exact(dataset, C=C)
-    run_directory = directory / f"run-{seed}"
-    settings = {"solver": "streamsvm_paper", "C": C, "updates_per_row": float(KAPPA), "tolerance": None, "seed": seed}
-    with solving(run_directory, dataset, cache_bytes, positive=1.0, **settings) as session:
-        found = [
-            (primal_objective(problem.X, problem.y, session.w, C), progress.rows_unvisited)
-            for progress in islice(session.passes, passes)
-        ]
-        return found, int(0.75 * session.settings.cache_rows)
+def both(directory, dataset, cache_bytes, C, passes, best):
+    """P's relative difference from `best` and the rows unvisited, (seeds, passes, 2): ours, and the transcription's."""
+    problem, data = exact(dataset, C=C), Dataset(dataset)
 
+    def judged(w, unvisited):
+        return primal_objective(problem.X, problem.y, w, C) / best - 1, unvisited
 
-def both(directory, dataset, cache_bytes, C, passes, best, seeds=SEEDS):
-    """(relative difference, rows unvisited in a pass), medians, of the solver and of the transcription."""
-    problem = exact(dataset, C=C)
     ours, theirs = [], []
-    for seed in seeds:
-        found, omega = of_the_solver(directory, dataset, cache_bytes, C, passes, seed)
-        ours.append((found[-1][0] / best - 1, np.mean([unvisited for _, unvisited in found])))
-        scans = list(islice(streamsvm(problem.X, problem.y, C, omega, KAPPA, seed=seed), passes))
-        P = primal_objective(problem.X, problem.y, scans[-1].w, C)
-        theirs.append((P / best - 1, np.mean([scan.unvisited for scan in scans])))
-    return [tuple(median(column) for column in zip(*runs, strict=True)) for runs in (ours, theirs)]
+    for seed in SEEDS:
+        settings = {"solver": "streamsvm_paper", "C": C, "updates_per_row": float(KAPPA), "tolerance": None}
+        with solving(directory / f"run-{seed}", dataset, cache_bytes, 1.0, seed=seed, **settings) as session:
+            ours.append([judged(session.w, each.rows_unvisited) for each in islice(session.passes, passes)])
+            omega = int(FILL * session.settings.cache_rows)
+        n_pieces = sum(len(data.pieces(block)) for block in range(len(data.manifest.blocks)))
+        scans = streamsvm(problem.X, problem.y, C, omega, KAPPA, seed=seed, n_pieces=n_pieces)
+        theirs.append([judged(scan.w, scan.unvisited) for scan in islice(scans, passes)])
+    return np.array(ours), np.array(theirs)
+
+
+def ratios(ours, theirs):
+    """Geometric mean over the seeds of P's difference, ours over theirs, after each pass from the second on."""
+    return np.exp(np.log(ours[:, 1:, 0]).mean(axis=0) - np.log(theirs[:, 1:, 0]).mean(axis=0))
 
 
 def test_streamsvm_comes_as_near_as_its_transcription(tmp_path):
     dataset = make_dataset(tmp_path / "data", *random_problem(2000, 300, 10))
     problem = exact(dataset)
     best = dcd(problem.X, problem.y, 1.0, tol=1e-9).dual
-    (ours, missed), (theirs, missed_there) = both(tmp_path, dataset, 1 << 17, 1.0, 6, best)
-    assert ours <= 3 * theirs
-    assert missed <= 1.5 * missed_there + 40
+    ours, theirs = both(tmp_path, dataset, 1 << 17, 1.0, 6, best)
+    assert ratios(ours, theirs).max() <= 2
+    assert ours[:, :, 1].mean() <= 1.5 * theirs[:, :, 1].mean() + 40
 
 
 @pytest.mark.slow
 def test_streamsvm_comes_as_near_as_its_transcription_on_real_data(tmp_path):
-    """Rows that had been given up once left unvisited ever after: the difference was 300 times the transcription's."""
+    """With C = 0.01 three seeds of the transcription differ by more than a factor of 2 from three others.
+
+    Rows that had been given up once left unvisited ever after: the difference was 300 times the transcription's."""
     require("a9a")
     dataset = make_dataset(tmp_path / "data", *load_binary("a9a"))
     cache_bytes = Dataset(dataset).manifest.decoded_bytes // 10
-    (ours, _), (theirs, _) = both(tmp_path, dataset, cache_bytes, 0.01, 4, OPTIMA["a9a", 0.01], range(1))
-    assert ours <= 10 * theirs
+    assert ratios(*both(tmp_path, dataset, cache_bytes, 1.0, 6, OPTIMA["a9a", 1.0])).max() <= 2
 
 
 @pytest.mark.parametrize("C", [1.0, 10.0])

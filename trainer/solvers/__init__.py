@@ -76,7 +76,7 @@ _SWEEPS = _a_row(9)  # for alpha at the end of the last sweep, and which rows ar
 # Preference and credit of each row (trainer.kernels.adaptive), its visits in a sweep, and the sweep's order: 8 bytes a
 # visit, of which a sweep may have twice as many as there are rows.
 _PREFERENCE = _a_row(8 + 4 + 16)
-_GIVEN_UP = _a_row(2 + 3 * 16)  # whether a row is gone, and is due; locations and ids of cached rows (_RowsToPick)
+_LISTED = _a_row(16 + 3 * 4)  # where a row is (Listing); ids of rows that come back, that are cached, that arrive
 
 SOLVERS = {
     "streamsvm": Solver(
@@ -85,7 +85,7 @@ SOLVERS = {
     ),
     "streamsvm_paper": Solver(
         streamsvm_paper.streamsvm_paper, "steps", SVM_LOSSES, streamsvm_paper.PickOptions, evicts="random",
-        own_bytes=_GIVEN_UP,
+        own_bytes=_LISTED,
     ),
     "dcd": Solver(dcd.dcd, "blocks", LOSSES, has_weights=True, own_bytes=_ORDER),
     "avsf": Solver(avsf.avsf, "blocks", SVM_LOSSES, avsf.AvsfOptions, has_weights=True, own_bytes=_PREFERENCE),

@@ -18,7 +18,7 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.scattered import ScatteredRows, located
+from streamsvm.storage.rows.scattered import ScatteredRows
 from streamsvm.trainer.rows.blocks import Blocks, is_scan_due
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.selection import SCHEDULES
@@ -44,7 +44,7 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
     selection = SCHEDULES[settings.options.schedule](len(alpha), blocks.kept)
     blocks.keep(lambda: {**statistics.resumable(), **selection.resumable()})
     block = blocks.next(w)
-    everything = ScatteredRows([located(rows) for rows in block.fresh])
+    everything = ScatteredRows(block.fresh)
     while True:
         before = statistics.updates
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))

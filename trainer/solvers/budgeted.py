@@ -22,7 +22,7 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.scattered import ScatteredRows, located
+from streamsvm.storage.rows.scattered import ScatteredRows
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.machine import VisitRule
 from streamsvm.trainer.kernels.order import random_order
@@ -160,7 +160,7 @@ class _Scattered(Adaptive):
 
     def windows(self, segments: Sequence[Segment], rng: np.random.Generator) -> Iterator[tuple[Segment, Array]]:
         """Yield copies of rows, some at a time, and their positions (k,) int32."""
-        everything = ScatteredRows([located(rows) for rows in segments])
+        everything = ScatteredRows(segments)
         for rows in everything.batches(self.schedule(segments, rng)):
             yield rows, in_order(rows)
 

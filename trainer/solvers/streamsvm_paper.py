@@ -12,7 +12,7 @@ soon has an epsilon of 0; a row that rests far from its margin has a large gradi
 largest gradient of a row that was ever kept. An option chooses in each respect, see `PickOptions`.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,17 +21,24 @@ import numpy as np
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.scattered import Located, ScatteredRows, located
+from streamsvm.storage.rows.scattered import ScatteredRows, places_of
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
-from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import (
+    Arrivals,
+    Listing,
+    Ways,
+    drawn,
+    enter,
+    paper_visits,
+    settle,
+)
 from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.statistics import DualStatistics, VisitSums
 from streamsvm.trainer.updates.variables import Variables
 
-_FEWEST_LIVE = 0.75  # least share of listed rows that are not gone; picks of gone rows are not made, nor counted
 BETA = 0.9
 # The cache has room for more rows than Omega: segments with rows given up keep their room until they are packed anew.
 FILL = 0.75
@@ -68,7 +75,6 @@ class Picks:
         self._table, self._visited = settings.tasks.table, settings.visited
         self._cursor, self._statistics = cursor, statistics
         self._alpha, self._w = alpha, w
-        self._rows = _RowsToPick(len(alpha), cursor, kept)
         self._resets = options.epsilon_reset
         has_all = settings.cache_rows >= len(alpha)
         self._ways = Ways(
@@ -81,11 +87,17 @@ class Picks:
         # eps, eps_new, picks since eps was set, rows in the cache, picks since beta applied
         epsilon = np.inf if options.epsilon_start is None else options.epsilon_start
         self._rule = kept.get("paper_rule", np.array([epsilon, 0.0, 0.0, 0.0, 0.0]))
+        self._rows = _RowsToPick(len(alpha), cursor, self._rule, kept)
 
     @property
     def epsilon(self) -> float:
         """The |G| above which a row at its bound is given up."""
         return float(self._rule[0])
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether rows have yet to come in."""
+        return self._rows.has_arrivals
 
     @property
     def has_rows(self) -> bool:
@@ -94,7 +106,7 @@ class Picks:
 
     def take_in(self, step: Step, rng: np.random.Generator) -> None:
         """Let picks be among the rows of a new step from now on; rows new to the cache come in one by one."""
-        self._rule[3] = self._rows.take_in(step, rng)
+        self._rows.take_in(step, rng)
 
     def visit_some(self, owed: float, rng: np.random.Generator) -> int:
         """Visit some random rows; return the number of visits. After `owed` visits all new rows have come in."""
@@ -108,12 +120,12 @@ class Picks:
         count = 0
         for part, own in self._visited.batches(rows, np.arange(len(rows), dtype=np.int32)):
             picks, M_plus, M_minus, curvature, freed = paper_visits(
-                own, part.columns, self._table, self._ways, arrivals,
-                self._alpha, self._w, self._rows.gone, self._rule,
+                own, part.columns, self._table, self._ways, arrivals, self._rows.listing,
+                self._alpha, self._w, self._rule,
             )  # fmt: skip
             self._statistics.add(picks, VisitSums(*np.array([[M_plus], [M_minus], [curvature], [freed], [0.0], [0.0]])))
             count += picks
-        self._cursor.shared.note(rows.row_id, _score_of(self._rows.gone[rows.row_id]))
+        self._cursor.shared.note(rows.row_id, self._rows.scores(rows.row_id))
         return count
 
     def end_pass(self) -> None:
@@ -143,7 +155,9 @@ def streamsvm_paper(
             rng = np.random.default_rng((settings.seed, _STREAM, *section))
         picks.take_in(step, rng)
         statistics.owed += settings.options.updates_per_row * step.rows
-        while statistics.owed > 0 and picks.has_rows and not cursor.shared.has_to_end:
+        # Fewer picks are left for the next step: a call costs as much as some hundred.
+        least = 0.0 if step.ends_section else float(_FEWEST_PICKS)
+        while (statistics.owed > least or picks.has_arrivals) and picks.has_rows and not cursor.shared.has_to_end:
             statistics.owed -= picks.visit_some(statistics.owed, rng)
         cursor.shared.end_if_due()
         if step.ends_pass:
@@ -155,120 +169,119 @@ def streamsvm_paper(
             picks.visit_some(_MOST_PICKS, rng)
 
 
-def _score_of(gone: Array) -> Array:
-    """Return the scores (k,) float32 of rows for the reader: rows that are gone leave the cache first."""
-    return np.where(gone, np.inf, 0.0).astype(np.float32)
-
-
 class _RowsToPick:
-    """Lists rows by location and id: `listed` rows may be picked unless they are gone, `arriving` rows come in next.
+    """Lists the rows that may be picked, `listing`, and lets in new rows, `arriving`, one by one.
 
-    New rows come in one by one: if all came at once, and few were left in the cache, picks would mostly be new rows.
-    A row that is given up stays in its segment until the reader packs the segment anew, and counts as gone. If the row
-    streams by before that, the reader does not bring it. So such rows come back during the next pass, at random times,
-    as the reader's order is random.
+    If all new rows came in at once, and few were left in the cache, picks would mostly be new rows.
+    A row that is given up stays in its segment until the reader packs the segment anew. If the row streams by before
+    that, the reader does not bring it. So such rows come back during the next pass, at random times, as the reader's
+    order is random.
 
-    gone  (n_rows,) bool by row_id: rows given up or evicted, and rows that have not come in yet
+    rule  see `paper_visits`; rule[3] is the number of listed rows
     """
 
-    def __init__(self, n_rows: int, cursor: Cursor, kept: Mapping[str, Array]) -> None:
-        self._cursor = cursor
-        self.gone = kept.get("gone", np.zeros(n_rows, bool))
+    def __init__(self, n_rows: int, cursor: Cursor, rule: Array, kept: Mapping[str, Array]) -> None:
+        self._cursor, self._rule = cursor, rule
+        self.listing = Listing(np.empty(n_rows, np.int32), np.full(n_rows, -1, np.int32), np.full(n_rows, -1, np.int64))
+        listed = kept.get("paper_listed", _NO_IDS)
+        self.listing.ids[: len(listed)], self.listing.slot[listed] = listed, np.arange(len(listed))
+        rule[3] = len(listed)
         # The number of the pass, and of its rows that have not streamed by; ids of rows that come back, in their order.
         self._pass, self._left = kept.get("paper_pass", np.zeros(2, np.int64)).tolist()
-        self._waiting = kept.get("paper_waiting", np.empty(0, np.int32))
-        self._is_due = np.zeros(n_rows, bool)
-        self._rows = ScatteredRows([])
-        self._located: dict[int, Located] = {}  # segments of the step, by id
-        self._listed = self._arriving = _no_rows()
+        self._waiting = kept.get("paper_waiting", _NO_IDS)
+        self._rows = ScatteredRows()
+        # Segments of the step by id: number in `_rows`, and a copy of its ids; free numbers; what `_rows` has to learn.
+        self._segments: dict[int, tuple[int, Array]] = {}
+        self._free: list[int] = []
+        self._changes: dict[int, Segment | None] = {}
+        self._arriving, self._unseen = _NO_IDS, listed
 
     @property
     def has_arrivals(self) -> bool:
         """Whether some rows have yet to come in."""
-        return len(self._arriving[0]) > 0
+        return len(self._arriving) > 0
 
     def resumable(self) -> dict[str, Array]:
         """Return the arrays from which a new _RowsToPick goes on, as its `kept`, between two steps."""
         self._let_all_in()
-        return {"gone": self.gone, "paper_pass": np.array([self._pass, self._left]), "paper_waiting": self._waiting}
+        listed = self.listing.ids[: int(self._rule[3])].copy()
+        now = np.array([self._pass, self._left])
+        return {"paper_listed": listed, "paper_pass": now, "paper_waiting": self._waiting}
 
-    def take_in(self, step: Step, rng: np.random.Generator) -> int:
-        """List the rows of a new step; return the number of rows that may be picked before any comes in."""
+    def take_in(self, step: Step, rng: np.random.Generator) -> None:
+        """Take in the rows of a new step: rows that the reader has brought, and rows whose turn it is, will come in."""
         self._let_all_in()
-        self._located = {segment_id: self._locate(segment_id) for segment_id in (*step.fresh, *step.resident)}
-        segments = list(self._located.values())
-        n_fresh = sum(len(each.rows) for each in segments[: len(step.fresh)])
-        self._rows = ScatteredRows(segments)
-        row_id = np.concatenate([each.rows.row_id for each in segments])
-        places = self._rows.places
-        gone = self.gone[row_id]
-        gone[:n_fresh] = True
+        left = self._forget(self._segments.keys() - {*step.fresh, *step.resident})
+        self._learn(step.resident)
+        settle(left, self.listing, self._rule)
+        slot, place = self.listing.slot, self.listing.place
         if step.pass_ != self._pass:
             self._pass, self._left = step.pass_, step.n_rows
-            self._waiting = rng.permutation(row_id[n_fresh:][gone[n_fresh:]])
-        comes = self._whose_turn_it_is(row_id, step.rows) & gone
-        comes[:n_fresh] = True
-        coming = rng.permutation(np.flatnonzero(comes))
-        self._arriving = places[coming], row_id[coming]
-        self.gone[self._arriving[1]] = True
-        self._cursor.shared.note(self._arriving[1], _score_of(np.zeros(len(coming), bool)), is_visit=False)
-        self._listed = places[~gone], row_id[~gone]
-        return len(self._listed[0])
-
-    def _locate(self, segment_id: int) -> Located:
-        rows, last = self._cursor.read(segment_id), self._located.get(segment_id)
-        return last if last is not None and last.rows is rows else located(rows)
+            self._waiting = rng.permutation(np.flatnonzero((place >= 0) & (slot < 0)).astype(np.int32))
+        turn = self._whose_turn_it_is(step.rows)
+        turn = turn[place[turn] >= 0]
+        self._arriving = rng.permutation(np.concatenate([turn, *self._learn(step.fresh)]))
+        self._rows.put(self._changes)
+        self._changes = {}
+        self._cursor.shared.note(self._arriving, np.zeros(len(self._arriving), np.float32), is_visit=False)
 
     def pick(self, count: int, share: float, rng: np.random.Generator) -> tuple[Iterator[Segment], Arrivals]:
         """Draw `count` random rows, while a share of the arriving rows comes in; call `finish` after the visits.
 
         Returns copies of the drawn rows, in batches, and the Arrivals that the kernel needs.
         """
-        if np.count_nonzero(self.gone[self._listed[1]]) > (1 - _FEWEST_LIVE) * len(self._listed[0]):
-            live = ~self.gone[self._listed[1]]
-            self._listed = self._listed[0][live], self._listed[1][live]
-        before = len(self._listed[0])
-        coming = min(len(self._arriving[0]), int(np.ceil(share * len(self._arriving[0]))))
-        at = np.arange(coming) * count // max(coming, 1)
-        self._listed = _joined(self._listed, _cut(self._arriving, slice(coming)))
-        own, self._arriving = self._arriving[1][:coming], _cut(self._arriving, slice(coming, None))
-        in_ = before + np.searchsorted(at, np.arange(count), "right")
-        picked = (rng.random(count) * in_).astype(np.int64)
-        victims = self._listed[1][rng.integers(0, max(before, 1), 2 * coming if before else 0)]
-        arrivals = Arrivals(own, at, victims, np.zeros(3, np.int64))
-        return self._rows.batches(self._listed[0][picked]), arrivals
+        coming = min(len(self._arriving), int(np.ceil(share * len(self._arriving))))
+        own, self._arriving = self._arriving[:coming], self._arriving[coming:]
+        at, seeds = np.arange(coming) * count // max(coming, 1), rng.integers(1, 1 << 32, 2)
+        arrivals = Arrivals(own, at, np.empty(coming, np.int32), np.array([0, 0, 0, seeds[0]]))
+        places = np.empty(count, np.int64)
+        drawn(int(seeds[1]), int(self._rule[3]), self.listing, arrivals, places)
+        return self._rows.batches(places), arrivals
 
     def finish(self, arrivals: Arrivals) -> None:
         """Have the reader evict the victims: rows that left so that others could come in."""
         victims = arrivals.victims[: arrivals.done[2]]
-        victims = victims[self.gone[victims]]
-        self._cursor.shared.note(victims, _score_of(np.ones(len(victims), bool)), is_visit=False)
+        self._cursor.shared.note(victims, self.scores(victims), is_visit=False)
 
-    def _whose_turn_it_is(self, row_id: Array, streamed: int) -> Array:
-        """Return which rows (k,) come back after the pass has streamed `streamed` more rows, (k,) bool."""
+    def scores(self, row_id: Array) -> Array:
+        """Return the scores (k,) float32 of rows for the reader: rows that are not listed leave the cache first."""
+        return np.where(self.listing.slot[row_id] < 0, np.float32(np.inf), np.float32(0.0))
+
+    def _forget(self, segment_ids: Iterable[int]) -> Array:
+        """Forget segments that are not there any more; return the ids (k,) of their rows, ascending."""
+        left, self._unseen = [self._unseen], _NO_IDS
+        for segment_id in segment_ids:
+            number, row_id = self._segments.pop(segment_id)
+            self._free.append(number)
+            self._changes[number] = None
+            self.listing.place[row_id] = -1
+            left.append(row_id)
+        return np.sort(np.concatenate(left))  # sorted: the order of the list depends on nothing else
+
+    def _learn(self, segment_ids: Iterable[int]) -> list[Array]:
+        """Learn where the rows of new segments are; return the ids of the rows of each."""
+        found: list[Array] = []
+        for segment_id in segment_ids:
+            if segment_id not in self._segments:
+                rows = self._cursor.read(segment_id)
+                number = self._free.pop() if self._free else len(self._segments)
+                self._segments[segment_id] = number, rows.row_id.copy()
+                self._changes[number] = rows
+                self.listing.place[rows.row_id] = places_of(number, np.arange(len(rows)))
+                found.append(rows.row_id)
+        return found
+
+    def _whose_turn_it_is(self, streamed: int) -> Array:
+        """Return the ids (k,) of the rows that come back after the pass has streamed `streamed` more rows."""
         now = min(len(self._waiting), -(-len(self._waiting) * streamed // max(self._left, 1)))
         turn, self._waiting = self._waiting[:now], self._waiting[now:]
         self._left -= streamed
-        self._is_due[turn] = True
-        due = self._is_due[row_id]
-        self._is_due[turn] = False
-        return due
+        return turn
 
     def _let_all_in(self) -> None:
-        self.gone[self._arriving[1]] = False
-        self._arriving = _no_rows()
+        for i in self._arriving.tolist():
+            enter(i, self.listing, self._rule)
+        self._arriving = _NO_IDS
 
 
-_Listed = tuple[Array, Array]  # locations (in ScatteredRows) and ids
-
-
-def _no_rows() -> _Listed:
-    return np.empty(0, np.int64), np.empty(0, np.int32)
-
-
-def _cut(rows: _Listed, some: slice) -> _Listed:
-    return rows[0][some], rows[1][some]
-
-
-def _joined(rows: _Listed, others: _Listed) -> _Listed:
-    return np.concatenate([rows[0], others[0]]), np.concatenate([rows[1], others[1]])
+_NO_IDS = np.empty(0, np.int32)

@@ -1,4 +1,4 @@
-"""The trainer loop of the StreamSVM paper: visits picked rows, and lets new rows in between picks."""
+"""The trainer loop of the StreamSVM paper: picks rows, visits them, and lets new rows in between picks."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array, add_row, dot
 from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import kind_of, projected_gradient
+from streamsvm.trainer.kernels.order import next_random
 from streamsvm.trainer.problem.tasks import KindTable
 
 
@@ -19,18 +20,74 @@ class Ways(NamedTuple):
     projected: bool
 
 
+class Listing(NamedTuple):
+    """The rows that may be picked, in any order, and where all rows are.
+
+    ids    (n_rows,) int32: ids of the listed rows, at 0 .. count - 1; the count is rule[3], see `paper_visits`
+    slot   (n_rows,) int32 by row_id: where in `ids` the row is; -1: it is not listed
+    place  (n_rows,) int64 by row_id: where ScatteredRows has the row; -1: the reader's cache does not hold it
+    """
+
+    ids: Array
+    slot: Array
+    place: Array
+
+
 class Arrivals(NamedTuple):
     """Rows that come in between picks.
 
-    row_id   (m,) ids of the rows; at: (m,) number of picks after which each row comes in, ascending
-    victims  (v,) ids of random rows: while the cache is full, one of them leaves for each row that comes in
-    done     (3,) int64: number of picks, arrivals and victims so far
+    row_id   (m,) int32 ids of the rows; at: (m,) number of picks after which each row comes in, ascending
+    victims  (m,) int32, to be filled: a random row leaves for each row that comes in while the cache is full
+    done     (4,) int64: number of picks, arrivals and victims so far; state of the random choice of victims
     """
 
     row_id: Array
     at: Array
     victims: Array
     done: Array
+
+
+# drawn(seed > 0, n, listing, arrivals, places (k,) int64): fills `places` with those of k random picks, each among the
+# n listed rows and the arrivals that are due before it.
+
+
+@njit(cache=True)
+def drawn(seed: int, n: int, listing: Listing, arrivals: Arrivals, places: Array) -> None:
+    coming, at, _, _ = arrivals
+    state, m = seed, 0
+    for k in range(places.shape[0]):
+        while m < coming.shape[0] and at[m] <= k:
+            m += 1
+        state = next_random(state)
+        r = (state * (n + m)) >> 32
+        places[k] = listing.place[listing.ids[r] if r < n else coming[r - n]]
+
+
+# settle(left (k,) int32, listing, rule): unlists those rows of `left` that the reader's cache does not hold any more.
+# leave, enter(i, listing, rule): unlist a listed row, list a row unless it is listed. All change listing and rule.
+
+
+@njit(cache=True)
+def settle(left: Array, listing: Listing, rule: Array) -> None:
+    for i in left:
+        if listing.place[i] < 0 and listing.slot[i] >= 0:
+            leave(i, listing, rule)
+
+
+@njit(cache=True)
+def leave(i: int, listing: Listing, rule: Array) -> None:
+    rule[3] -= 1.0
+    ids, slot = listing.ids, listing.slot
+    last = ids[int(rule[3])]
+    ids[slot[i]], slot[last] = last, slot[i]
+    slot[i] = -1
+
+
+@njit(cache=True)
+def enter(i: int, listing: Listing, rule: Array) -> None:
+    if listing.slot[i] < 0:
+        listing.ids[int(rule[3])], listing.slot[i] = i, int(rule[3])
+        rule[3] += 1.0
 
 
 # Problem     as in kernels/hinge.py
@@ -47,8 +104,8 @@ class Arrivals(NamedTuple):
 # there are rows in the cache, and eps_new is the largest |PG|. If n is inf, the caller sets eps, and eps_new to 0.
 #
 # Inputs      order (k,) int32: picked positions; rows: a segment's columns; table of one task; ways
-# In place    alpha, w; gone (n_rows,) bool by row_id: rows that are not in the cache; rule (5,) = eps, eps_new, picks
-#             since eps was set, rows in the cache, picks since beta applied; arrivals.done
+# In place    alpha, w; listing: the rows in the cache; rule (5,) = eps, eps_new, picks since eps was set, rows in the
+#             cache, picks since beta applied; arrivals
 # Returns     picks, largest and smallest PG of the steps made (M+, M-), the changes of sum D_i alpha_i^2 / 2
 #             and of the number of free rows
 
@@ -60,9 +117,9 @@ def paper_visits(
     table: KindTable,
     ways: Ways,
     arrivals: Arrivals,
+    listing: Listing,
     alpha: Array,
     w: Array,
-    gone: Array,
     rule: Array,
 ) -> tuple[int, float, float, float, int]:
     row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
@@ -71,8 +128,8 @@ def paper_visits(
     for k in range(order.shape[0]):
         position = order[k]
         i = row_id[position]
-        let_in(arrivals, capacity, gone, rule)
-        if gone[i]:
+        let_in(arrivals, capacity, listing, rule)
+        if listing.slot[i] < 0:
             continue
         picks += 1
         if rule[2] >= n:
@@ -91,8 +148,7 @@ def paper_visits(
         G = sign * dot(indices, values, start, end, w) - 1.0 + D * a
         PG = projected_gradient(a, G, U)
         if (a == 0.0 and rule[0] < G) or (a == U and -rule[0] > G):
-            gone[i] = True
-            rule[3] -= 1.0
+            leave(i, listing, rule)
             continue
 
         rule[1] = max(rule[1], abs(PG) if projected else abs(G))
@@ -108,20 +164,18 @@ def paper_visits(
     return picks, M_plus, M_minus, curvature, freed
 
 
-# let_in(...): the arrivals that are due come in; the pick that follows counts as done. Changes done, gone and rule.
+# let_in(...): the arrivals that are due come in; the pick that follows counts as done. Changes arrivals, listing, rule.
 
 
 @njit(cache=True)
-def let_in(arrivals: Arrivals, capacity: float, gone: Array, rule: Array) -> None:
+def let_in(arrivals: Arrivals, capacity: float, listing: Listing, rule: Array) -> None:
     coming, at, victims, done = arrivals
     while done[1] < coming.shape[0] and at[done[1]] <= done[0]:
-        while rule[3] >= capacity and done[2] < victims.shape[0]:
-            victim = victims[done[2]]
+        if rule[3] >= capacity and rule[3] > 0.0:
+            done[3] = next_random(done[3])
+            victims[done[2]] = listing.ids[(done[3] * int(rule[3])) >> 32]
+            leave(victims[done[2]], listing, rule)
             done[2] += 1
-            if not gone[victim]:
-                gone[victim] = True
-                rule[3] -= 1.0
-        gone[coming[done[1]]] = False
-        rule[3] += 1.0
+        enter(coming[done[1]], listing, rule)
         done[1] += 1
     done[0] += 1
