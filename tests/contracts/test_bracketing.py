@@ -49,8 +49,12 @@ def test_an_iteration_reads_the_data_once_or_twice(solver, tmp_path):
     X, y = random_problem()
     dataset = make_dataset(tmp_path / "data", X, y)
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, solver=solver, tolerance=None, max_passes=10)
-    # Nothing stays of a block when the next one comes.
-    assert found.passes[-1]["rows_streamed"] == 10 * len(y)
+    if SOLVERS[solver].rereads:
+        # The reader brings the rows once; later passes read the blocks on disk.
+        assert found.passes[-1]["rows_streamed"] <= 2 * len(y)
+    else:
+        # Nothing stays of a block when the next one comes.
+        assert found.passes[-1]["rows_streamed"] == 10 * len(y)
     changes = np.diff([done["dual_objective"] for done in found.passes]) > 0
     scans = 1 + (solver == "ocas")
     assert changes[scans - 1 :: scans].all()

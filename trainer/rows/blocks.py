@@ -1,19 +1,24 @@
 """Gives solvers of the block minimization family their rows: one whole block at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.rows.spill_file import make_buffer
 from streamsvm.trainer.problem.objective import dots_of, half_squares, make_objective
 from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.rows.disk import StoredRows
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.updates.convergence import is_late
 
 _VISITS_A_SCAN = 4  # for each row
+_ANY_SPEED = DiskHealth("", clock=lambda: 0.0)  # the rows are nowhere else
 
 
 def is_scan_due(before: int, now: int, n_rows: int) -> bool:
@@ -22,16 +27,31 @@ def is_scan_due(before: int, now: int, n_rows: int) -> bool:
     return now // every > before // every
 
 
+class _StoredPieces(Sequence[Segment]):
+    """Some pieces of a dataset's blocks, each of which is read and decoded when its turn comes, by any thread."""
+
+    def __init__(self, stored: StoredRows, numbers: range) -> None:
+        self._stored, self._numbers = stored, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice):
+            return _StoredPieces(self._stored, self._numbers[which])
+        return self._stored.segment(self._numbers[which], 1, make_buffer)
+
+
 @dataclass(frozen=True)
 class Block:
     """The rows in the cache: `fresh` segments with the rows of a block, and `kept` ones with rows of earlier blocks.
 
     step       the last step of the block, which has n_rows and width
     pass_      number of the pass, from 1; ends_pass: the block is the last of its pass
-    is_whole   this block is the only one: the cache holds all rows
+    is_whole   this block is the only one: the cache holds all rows, or they are read from disk one segment at a time
     """
 
-    fresh: list[Segment]
+    fresh: Sequence[Segment]
     kept: list[Segment]
     step: Step
     is_whole: bool
@@ -49,13 +69,14 @@ class Blocks:
     """Gives a solver one block after another. Segments of a block are valid until `next` is called.
 
     If one block holds all rows, the reader brings it once: its segments stay valid, and later passes need no reader.
+    With `rereads` they need none in any case: after the first pass the rows come from the blocks of the dataset.
 
     kept, keep                                see trainer.checkpoints.Checkpoints
     note, going, end_if_due, publish_machine  see trainer.shared_state.SharedState
     """
 
-    def __init__(self, cursor: Cursor, settings: TrainerSettings) -> None:
-        self._cursor = cursor
+    def __init__(self, cursor: Cursor, settings: TrainerSettings, rereads: bool = False) -> None:
+        self._cursor, self._settings, self._rereads = cursor, settings, rereads
         self._objective, self._visited = make_objective(settings.tasks), settings.visited
         # Without the reader, P(w) costs an extra scan: made after every pass if the job stops by it, else after few.
         self._certifies_always = settings.relative_gap is not None
@@ -70,7 +91,12 @@ class Blocks:
 
     def next(self, w: Array) -> Block:
         """Finish the last block, wait for the next one and return it. Raises Ended if the job has to end."""
-        if self._block is not None and self._block.is_whole:
+        if self._block is None and self._rereads and self.kept:
+            self._cursor.next()
+            block = self._stored_block(self._cursor.skip_pass())
+        elif self._block is not None and self._block.ends_pass and self._rereads and not self._block.is_whole:
+            block = self._stored_block(self._cursor.repeat(w))
+        elif self._block is not None and self._block.is_whole:
             block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
             block = self._read(self._cursor.next_section(w))
@@ -107,6 +133,11 @@ class Blocks:
             terms = self._objective.tasks.terms(part)
             total += float(self._objective.losses(terms, self._objective.m(terms, dots_of(part, w)))[0])
         return total
+
+    def _stored_block(self, step: Step) -> Block:
+        stored = StoredRows.of(self._settings, _ANY_SPEED)
+        self._cursor.is_whole = True
+        return Block(_StoredPieces(stored, range(len(stored))), [], step, is_whole=True)
 
     def _read(self, step: Step) -> Block:
         fresh, kept = ([self._cursor.read(number) for number in ids] for ids in (step.fresh, step.resident))

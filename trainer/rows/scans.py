@@ -4,7 +4,7 @@ Each of n threads gets every n-th segment, in the order of the pass, and has sep
 number of threads, not on their speed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
@@ -91,21 +91,20 @@ class BlockScans:
         begun = 0
         while True:
             block = self._blocks.next(w)
-            segments = [*block.kept, *block.fresh]
+            segments = block.fresh
             lanes = [segments[(lane - begun) % self._threads :: self._threads] for lane in range(self._threads)]
             for done in [self._pool.submit(self._look_at, look, lane, mine) for lane, mine in enumerate(lanes)]:
                 done.result()
             self._blocks.end_if_due()
             begun += len(segments)
-            for rows in segments:
-                self._blocks.note(rows.row_id, np.zeros(len(rows), np.float32))
             if block.ends_pass:
                 return block
 
-    def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: list[Segment]) -> None:
+    def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: Sequence[Segment]) -> None:
         for rows in self._blocks.going(segments):
             for part in self._visited.all_batches(rows):
                 look(lane, part)
+            self._blocks.note(rows.row_id, np.zeros(len(rows), np.float32))
 
     def _terms(self, rows: Segment) -> RowTerms:
         return self._tasks.terms(rows).of_task(0)

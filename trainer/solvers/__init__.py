@@ -43,6 +43,7 @@ class Solver:
     has_kernel  it trains support vectors of a Gaussian kernel, no w
     has_weights  it trains with weights of rows, and can leave rows out of a fold by a weight of 0
     shares_work  several threads can share its work
+    rereads   of rows that come in blocks, passes after the first read the blocks of the dataset without the cache
     has_joint it trains all classes as one problem, that of Crammer and Singer, with hinge loss
     own_bytes (n_rows, width, threads, its options) -> bytes that it may hold beside alpha, w and the scores of rows
     """
@@ -58,6 +59,7 @@ class Solver:
     has_kernel: bool = False
     has_weights: bool = False
     shares_work: bool = False
+    rereads: bool = False
     own_bytes: Callable[[int, int, int, Any], int] = lambda *_: 0
 
     @property
@@ -94,11 +96,11 @@ SOLVERS = {
     "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.PegasosOptions, is_dual=False),
     "cpa": Solver(
         cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.CuttingPlaneOptions, is_dual=False, shares_work=True,
-        own_bytes=cutting_planes.cut_bytes,
+        rereads=True, own_bytes=cutting_planes.cut_bytes,
     ),
     "ocas": Solver(
         cutting_planes.ocas, "blocks", ("hinge",), cutting_planes.CuttingPlaneOptions, is_dual=False, shares_work=True,
-        own_bytes=cutting_planes.ocas_bytes,
+        rereads=True, own_bytes=cutting_planes.ocas_bytes,
     ),
     "bsca": Solver(
         budgeted.bsca, "blocks", ("hinge",), budgeted.BudgetOptions, is_dual=False, has_weights=True, has_kernel=True,
@@ -166,5 +168,5 @@ def make_cursor(
 def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:
     """Return the source of rows for the solver that the settings name, by its `feed`."""
     if SOLVERS[settings.solver].feed == "blocks":
-        return Blocks(cursor, settings)
+        return Blocks(cursor, settings, SOLVERS[settings.solver].rereads)
     return cursor

@@ -1,6 +1,6 @@
 """Dual coordinate descent with shrinking, in rounds over the segments that a caller brings: LIBLINEAR's loop."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class ActiveRows:
 
     def __init__(
         self,
-        segments: list[Segment],
+        segments: Sequence[Segment],
         updater: CoordinateUpdater,
         mixture: Mixture | None = None,
         going: Callable[[Iterable[Segment]], Iterator[Segment]] = iter,

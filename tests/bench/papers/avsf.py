@@ -17,7 +17,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from tests.bench import jobs
@@ -232,9 +231,6 @@ def _advice(sets: list[Measured]) -> str:
 
 class Uniform(Adaptive):
     """Every row once a sweep; nothing is learned."""
-
-    def order(self, row_id: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return random_order(len(row_id), rng)
 
     def visits(self, row_id: np.ndarray, _rng: np.random.Generator) -> np.ndarray:
         return np.ones(len(row_id), np.int32)
