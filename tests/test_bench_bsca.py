@@ -79,7 +79,7 @@ def test_savings_are_held_against_those_of_the_paper():
     assert one.saved("seconds", LOOKUP) == pytest.approx(0.5)
     assert acf_saves(one, LEVELS[-1], "visits") == pytest.approx(1 - 8 / 15)
     lookup, both, acf = verdicts_of(one)
-    assert all("**Reproduced**. Holds: most of" in each for each in (lookup, both, acf))
+    assert all("**Reproduced** (" in each and "Holds: most of" in each for each in (lookup, both, acf))
     assert "a set (50% of the whole, 92% of merging, which then takes 10%; accuracy +0.00 points)" in lookup
     assert "most of the whole (50%, a set)" in both
     assert "most of the whole (73%, a set)" in acf
@@ -94,10 +94,11 @@ def test_what_is_not_reproduced_is_not_said_to_be():
     assert "Does not hold: most of the whole (0%, a set). Undecided: a set (0% of the whole" in lookup
     assert "**Not reproduced**" in both
     assert "**Not reproduced**" in acf
-    assert "clearly later, or never, on a set" in acf
+    # That three seeds never get there, and three others do, is too often chance.
+    assert "clearly later, or never, on none" in acf
 
 
-def test_what_differs_by_less_than_the_seeds_is_undecided():
+def test_what_chance_may_have_made_is_undecided():
     assert is_less([1.0, 2.0, 3.0], [5.0, 5.1, 5.2])
     assert is_less([1.0, 2.0, 3.0], [2.5, 2.6, 2.7]) is None
     assert is_less([5.0, 5.1, 5.2], [1.0, 2.0, 3.0]) is False
@@ -105,9 +106,8 @@ def test_what_differs_by_less_than_the_seeds_is_undecided():
     assert is_less([0.5] * 3, [0.5] * 3) is None
 
 
-def test_single_runs_that_differ_by_less_than_the_noise_are_undecided():
-    assert is_less([1.0], [1.09]) is None
-    assert is_less([1.0], [1.11])
+def test_single_runs_decide_nothing():
+    assert is_less([1.0], [2.0]) is None
 
 
 def test_a_few_errors_more_or_less_are_undecided():
@@ -117,9 +117,9 @@ def test_a_few_errors_more_or_less_are_undecided():
 
 
 def test_a_run_that_never_gets_there_is_the_slower_one():
-    assert is_less([1.0, 2.0, 3.0], [math.inf, math.inf, 1.0])
-    assert is_less([1.0, 2.0, math.inf], [math.inf] * 3) is None
-    assert is_less([math.inf] * 3, [math.inf] * 3) is None
+    assert is_less([1.0] * 6, [math.inf] * 5 + [2.0])
+    assert is_less([1.0, 2.0, 3.0], [math.inf, math.inf, 1.0]) is None
+    assert is_less([math.inf] * 6, [math.inf] * 6) is None
 
 
 def accurate(*accuracies, objective=10.0, seconds=1.0):

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from tests.bench.papers.resident import Ended, Rows
 from tests.bench.papers.resident import run as train
-from tests.bench.papers.runs import SEEDS, TIMES, is_more, kept, limit, patience
-from tests.bench.papers.verdict import agreed
+from tests.bench.papers.runs import SEEDS, TIMES, kept, limit, patience
+from tests.bench.papers.verdict import is_ratio_above
 from tests.bench.real_data import Rows as Labelled
 from tests.bench.real_data import is_there, rows_of
 from tests.bench.report import cell
@@ -175,7 +175,7 @@ def ratio(theirs: Iterable[Runs], ours: Iterable[Runs], what: str) -> tuple[str,
     ended = [all(one.converged for one in some) for some in (theirs, ours)]
     text = cell(number, ".2g")
     if all(ended):
-        return text, agreed(map(is_more, _by_seed(theirs, ours, what)))
+        return text, is_ratio_above(_by_seed(theirs, ours, what))
     if not any(ended):
         return "-", None
     if ended[1]:

@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 
 from tests.bench import jobs
 from tests.bench.papers.bm import BLOCKS, CS, METHODS, NEAR, way_of
-from tests.bench.papers.bm_runs import Runs, columns, is_above, key_of, line, optimum, ratios, runs_of
+from tests.bench.papers.bm_runs import Runs, columns, key_of, line, optimum, ratios, runs_of
 from tests.bench.papers.data import Data, cache_for, read_in, sorted_by_class
 from tests.bench.papers.figures import Measure, draw_runs, one_legend, panels_of, save
-from tests.bench.papers.runs import NOISE, is_wanted, kept, limit, seeds
+from tests.bench.papers.runs import is_wanted, kept, limit, seeds
 from tests.bench.papers.trace import FEWEST_PASSES, Optimum, warm_up
-from tests.bench.papers.verdict import Case, verdict
+from tests.bench.papers.verdict import PAIRED, Case, is_ratio_above, verdict
 from tests.bench.report import header, prose, row, spread
 
 LIMIT = limit("bm-design")
@@ -60,7 +60,7 @@ class Measured:
         """Whether it is further off, beyond the seeds and the doubt about the optimum."""
         ends = [run[-1] for each in (name, other) for run in self.design[each]]
         is_close = any(self.optimum.difference(point) <= 10 * self.optimum.doubt for point in ends)
-        return None if is_close else is_above(self.ratios(name, other, cost))
+        return None if is_close else is_ratio_above(self.ratios(name, other, cost))
 
 
 def run() -> Iterator[str]:
@@ -70,8 +70,8 @@ def run() -> Iterator[str]:
         f"that changed. The cache holds one block. A run is {PASSES} passes, or {LIMIT:g} s of processor time; "
         f"{seeds()}, medians ± half the range. *by the clock*: seconds of as many passes of a job with two processes, "
         "on a disk that nobody slows down. *at equal updates*, *at equal seconds* (of processor time): how much "
-        f"further off than {STANDARD}, where the cheaper of the two runs of a seed ended. Undecided: not all seeds "
-        f"agree, or differ by less than {NOISE:g} times. The paper compares at equal seconds, on larger sets. Its "
+        f"further off than {STANDARD}, where the cheaper of the two runs of a seed ended; "
+        f"{PAIRED}. The paper compares at equal seconds, on larger sets. Its "
         "blocks are files; here a small block is a part of a larger stored piece, which is read and decoded whole for "
         "it (MB read), so small blocks cost more seconds here than there."
     )

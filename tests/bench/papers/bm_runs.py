@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from tests.bench.papers.data import Data
 from tests.bench.papers.figures import Measure, at
-from tests.bench.papers.runs import SEEDS, is_more, kept
+from tests.bench.papers.runs import SEEDS, kept
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, seconds_to, trace_kept
-from tests.bench.papers.verdict import agreed
 from tests.bench.report import row, spread
 
 Runs = list[list[Point]]  # one a seed
@@ -77,8 +76,3 @@ def ratios(ours: Runs, theirs: Runs, best: Optimum, cost: Measure) -> list[float
         off = [float(at([(cost(point), best.difference(point)) for point in run], place)[0]) for run in pair]
         found.append(off[0] / off[1])
     return found
-
-
-def is_above(some_ratios: Iterable[float]) -> bool | None:
-    """Whether they are above 1, each by more than runs alike differ; None: not all seeds say so, or the contrary."""
-    return agreed(is_more(ratio) for ratio in some_ratios)

@@ -34,7 +34,7 @@ from tests.bench.papers.bsca_runs import (
 )
 from tests.bench.papers.figures import STYLES, draw_seeds, one_legend, panels_of, plain, save
 from tests.bench.papers.runs import SEEDS, is_wanted, seeds
-from tests.bench.papers.verdict import Case, verdict
+from tests.bench.papers.verdict import PAIRED, Case, verdict
 from tests.bench.report import cell, header, prose, row, spread
 
 # What the paper says is saved at most.
@@ -89,11 +89,12 @@ def run() -> Iterator[str]:
         "4,000 rows (`python -m tests.bench.machines.choose`), of a9a LIBSVM's on all rows. *golden*: each candidate's "
         "degradation by golden section search to 0.01, as in the authors' program, *lookup*: from a table; "
         "*all*: candidates of the same sign, *59*: so "
-        "many of them at random; *ACF*: rows visited in adaptive frequencies, by this program's schedule. *seconds*: "
+        "many of them at random; *ACF*: rows visited in adaptive frequencies, by accumulators. *seconds*: "
         "of processor time; *merging*: share of it, *a merge*: microseconds. *saved*: of the seconds, against golden, "
         "all. *P*: over all rows, after the last epoch; *degradation*: |...|^2 lost by merging, all in all, over the "
-        "number of merges. The paper's sets SUSY and COVTYPE are not here. What differs by no more than half the range "
-        "of the seeds, or in errors by no more than the root of their number, is undecided."
+        "number of merges. The paper's sets SUSY and COVTYPE are not here. "
+        f"{PAIRED.capitalize()}; errors "
+        "that differ by no more than the root of their number are undecided."
     )
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:

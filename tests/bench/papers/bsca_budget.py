@@ -25,7 +25,7 @@ from tests.bench.papers.bsca_runs import (
 )
 from tests.bench.papers.figures import STYLES, draw_seeds, few_labels, one_legend, panels_of, plain, save
 from tests.bench.papers.runs import SEEDS, is_wanted
-from tests.bench.papers.verdict import Case, verdict
+from tests.bench.papers.verdict import PAIRED, Case, verdict
 from tests.bench.report import header, prose, row, spread
 
 EPOCHS = 30
@@ -54,8 +54,9 @@ def run() -> Iterator[str]:
         "*P*: after the last epoch; *dual*: sum alpha - |f|^2 / 2, which bounds nothing where vectors were merged. "
         f"*swing*: largest less smallest accuracy of a run from epoch {LATE} on, each second one. *merges a visit*: in "
         "the last third of the epochs, and what Lemma 2 says of them from BSCA's alpha: the share of free rows for "
-        "BSCA, mean alpha / C for BSGD. What differs by no more than half the range of either solver's seeds is "
-        f"undecided, and so are errors that differ by no more than the root of their number, and swings by {ROWS} rows."
+        "BSCA, mean alpha / C for BSGD. "
+        f"{PAIRED.capitalize()}; errors that differ by no more "
+        f"than the root of their number are undecided, and swings by {ROWS} rows."
     )
     found: Found = {}
     sets: dict[str, Problem] = {}
@@ -94,7 +95,7 @@ def _joined(cases: Iterable[tuple[str, Case]]) -> list[Case]:
     for group, case in cases:
         groups.setdefault((group, case.holds), []).append(case)
     return [
-        Case(group, holds, ", ".join(f"{case.where}: {case.figures}" for case in some))
+        Case(group, holds, ", ".join(f"{case.where}: {case.figures}" for case in some), len(some))
         for (group, holds), some in groups.items()
     ]
 

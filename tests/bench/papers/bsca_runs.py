@@ -15,7 +15,8 @@ from streamsvm.storage.models.decision import squared_norm
 from tests.bench import jobs
 from tests.bench.machines.data import Problem
 from tests.bench.machines.machine import Machine, machine_of
-from tests.bench.papers.runs import NOISE, kept
+from tests.bench.papers.runs import kept
+from tests.bench.papers.verdict import is_above
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import solving
 
@@ -148,18 +149,13 @@ def level_of(uniform: Sequence[Sequence[Epoch]], passes: int) -> float:
 
 
 def is_less(ours: Sequence[float], theirs: Sequence[float], least: float = 0.0) -> bool | None:
-    """Whether the median of ours is the smaller one; inf: a run that did not get there.
+    """Whether ours are the smaller ones, in pairs (`is_above`); inf: a run that did not get there.
 
-    None: they differ by no more than `least`, than half the range of the seeds of either, or, one run each, than NOISE.
+    None: no test tells, or the medians differ by no more than `least`.
     """
-    a, b = median(ours), median(theirs)
-    if math.inf in (a, b):
-        fast = ours if a < b else theirs
-        return None if a == b or max(fast) == math.inf else a < b
-    doubt = max(least, *((max(each) - min(each)) / 2 for each in (ours, theirs)))
-    if len(ours) == len(theirs) == 1:
-        doubt = max(doubt, (NOISE - 1) * min(abs(a), abs(b)))
-    return None if abs(a - b) <= doubt else a < b
+    if abs(median(ours) - median(theirs)) <= least:
+        return None
+    return is_above(their - our for our, their in zip(ours, theirs, strict=True))
 
 
 def is_less_accurate(
@@ -167,7 +163,7 @@ def is_less_accurate(
 ) -> bool | None:
     """Whether the median accuracy of ours is the smaller one by more than `allowed`.
 
-    None: they differ by no more than half the range of the seeds, or, in errors, than the root of their number.
+    None: no test tells, or, in errors, they differ by no more than the root of their number.
     """
     errors = [[1 - accuracy for accuracy in each] for each in (theirs, ours)]
     return is_less(*errors, least=max(allowed, math.sqrt(max(map(median, errors)) / held_out)))

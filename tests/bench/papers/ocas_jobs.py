@@ -13,10 +13,12 @@ from typing import Any
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.papers.runs import SEEDS, kept, limit
+from tests.bench.papers.streamsvm_jobs import read_text
 from tests.bench.real_data import rows_of
 from tests.contracts.problems import random_problem
 from tests.reference.optima import OPTIMA
 
+LARGE = "2GB"  # of generated text, unless SIZE of the environment says otherwise
 TOLERANCE = 1e-3  # the paper's: of the objective at w = 0
 MORE_THREADS = 2
 # The paper keeps all cuts.
@@ -128,11 +130,31 @@ def measured(directory: Path, name: str, C: float) -> Measured:
     return Measured(name, C, solvers, found["streamed"], part / manifest.decoded_bytes, found["threaded"], capacity)
 
 
-def _train(dataset: Path, C: float, threads: int = 1, **fields: Any) -> dict[str, Any]:
+def large() -> Measured:
+    """A few passes of OCAS over text of which a pass takes a second, with one thread and with MORE_THREADS."""
+    found: dict[int, list[Job]] = {1: [], MORE_THREADS: []}
+    capacity = []
+    with read_text("generated", LARGE) as text:
+        assert text is not None
+        for seed in range(SEEDS):
+            capacity.append(kept("ocas", (LARGE, "capacity", seed), two_cores))
+            for threads, own in found.items():
+                fields = {
+                    "cache_bytes": jobs.whole(text.manifest),
+                    "max_passes": 8,
+                    "threads": threads,
+                    "solver": "ocas",
+                }
+                key = LARGE, "generated", threads, seed
+                own.append(Job(**kept("ocas", key, lambda fields=fields: _train(text.dataset, 1.0, **fields))))
+    return Measured("generated", 1.0, {"ocas": found[1]}, [], 0.0, found[MORE_THREADS], capacity)
+
+
+def _train(dataset: Path, C: float, threads: int = 1, max_passes: int = 1_000_000, **fields: Any) -> dict[str, Any]:
     # Fewer cuts where the weights are so long that they would fill the memory.
     most_cuts = min(MOST_CUTS, _BYTES_OF_CUTS // (8 * read_manifest(dataset).width))
     done = jobs.train(
-        dataset, C=C, threads=threads, max_cuts=most_cuts, tolerance=TOLERANCE, max_passes=1_000_000,
+        dataset, C=C, threads=threads, max_cuts=most_cuts, tolerance=TOLERANCE, max_passes=max_passes,
         max_seconds=LIMIT, **fields,
     )  # fmt: skip
     passes = [(one["elapsed_seconds"], one["primal_bound"], one["dual_objective"]) for one in done.passes]

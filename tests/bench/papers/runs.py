@@ -74,11 +74,6 @@ def patience(winners_seconds: Iterable[float], most: float) -> float:
     return min([most, *(max(_LEAST_SECONDS, TIMES * seconds) for seconds in winners_seconds)])
 
 
-def is_more(ratio: float) -> bool | None:
-    """Whether a ratio of two single runs is above 1; None: they differ by no more than NOISE."""
-    return None if 1 / NOISE <= ratio <= NOISE else ratio > 1.0
-
-
 def kept(experiment: str, key: tuple[object, ...], run: Callable[[], Any]) -> Any:
     """What `run` returns, JSON, or what it returned for this key before at this commit.
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.bench import commands, jobs
 from tests.bench.generate import generate, parse_size
 from tests.bench.papers.data import Rows, accuracy, generated_test, real_rows
 from tests.bench.papers.runs import kept, limit
-from tests.bench.papers.trace import weights
+from tests.bench.papers.trace import Optimum, weights
 from tests.bench.throttle import Throttle, forget_pages
 from tests.contracts.problems import random_problem
 from tests.end_to_end.cgroup import MemoryGroup
@@ -27,6 +27,7 @@ from tests.reference.data import write_libsvm
 
 LIMIT = limit("streamsvm-clock")
 RELATIVE_GAP = 1e-4
+FEW_PASSES = 2
 SIZE = "600MB"  # of generated text, unless the environment says another
 # Of a job's processes, their files in memory and the page cache, which has no room for the rows it writes to disk.
 MEMORY = 512 << 20
@@ -47,10 +48,11 @@ _WORDS = ("elapsed_seconds", "dual_objective", "reader_wait_seconds", "trainer_w
 class Run:
     """A job that has run.
 
-    passes     figures of each pass that it finished, maybe none
+    passes     figures of each pass that it finished, maybe none; seconds count the reading in
     converged  whether it ended by its rule, a relative gap of RELATIVE_GAP
     primal     P(w) of its certificate; dual: D(alpha)
     accuracy   share of test rows on the right side of w, None without test rows
+    early      the same of a run of FEW_PASSES passes
     """
 
     passes: list[dict[str, Any]]
@@ -58,6 +60,7 @@ class Run:
     primal: float
     dual: float
     accuracy: float | None = None
+    early: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -88,15 +91,11 @@ def curve(one: Run, best: float) -> list[tuple[float, float]]:
     return [(each["elapsed_seconds"], off(each, best)) for each in one.passes]
 
 
-def optimum(runs: Iterable[Run]) -> float:
-    """The best dual objective of all: no P is below it."""
-    return max(dual for run in runs for dual in (run.dual, *(each["dual_objective"] for each in run.passes)))
-
-
-def doubt(runs: Iterable[Run]) -> float:
-    """Share by which the optimum may be above the best dual objective of all."""
+def optimum(runs: Iterable[Run]) -> Optimum:
+    """The best dual objective of all: no P is below it. Doubt: the share by which the optimum may be above it."""
     runs = list(runs)
-    return min(run.primal for run in runs) / optimum(runs) - 1
+    best = max(dual for run in runs for dual in (run.dual, *(each["dual_objective"] for each in run.passes)))
+    return Optimum(best, min(run.primal for run in runs) / best - 1)
 
 
 def seconds_of_ended(runs: Iterable[Run]) -> list[float]:
@@ -119,15 +118,15 @@ class Text:
 
 
 @contextmanager
-def read_text(name: str) -> Iterator[Text | None]:
-    """The set of this name, generated text of SIZE or a real one; None: it is not available. All kernels are there."""
+def read_text(name: str, size: str = SIZE) -> Iterator[Text | None]:
+    """The set of this name, generated text or a real one; None: it is not available. All kernels are there."""
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         small = jobs.ingested(Path(directory) / "small", *random_problem())
         for way in CONTENDERS.values():
             jobs.train(small, max_passes=3, **way)
         text, dataset = Path(directory) / "text.svm", Path(directory) / "dataset"
         if name == "generated":
-            generate(text, size_bytes=parse_size(os.environ.get("SIZE", SIZE)))
+            generate(text, size_bytes=parse_size(os.environ.get("SIZE", size)))
             test = generated_test(Path(directory))
         elif found := real_rows(name):
             write_libsvm(text, *found[0])
@@ -148,10 +147,18 @@ def run_job(data: Text, name: str, C: float, share: float, seed: int, most_secon
         **CONTENDERS[name],
     }  # fmt: skip
     key = data.name, C, speed, name, share, seed
-    return Run(**kept("streamsvm-clock", key, lambda: asdict(_job(data, speed, fields))))
+    run = Run(**kept("streamsvm-clock", key, lambda: asdict(_job(data, speed, fields))))
+    passes = [{**each, "elapsed_seconds": each["elapsed_seconds"] + data.seconds} for each in run.passes]
+    return replace(run, passes=passes)
 
 
 def _job(data: Text, speed: int | None, fields: dict[str, object]) -> Run:
+    run = _one_job(data, speed, fields)
+    few = data.test and _one_job(data, None, {**fields, "max_passes": FEW_PASSES})
+    return replace(run, early=few and few.accuracy)
+
+
+def _one_job(data: Text, speed: int | None, fields: dict[str, object]) -> Run:
     dataset = data.dataset
     with ExitStack() as stack:
         directory = stack.enter_context(jobs.scratch())

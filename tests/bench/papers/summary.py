@@ -9,14 +9,14 @@ from tests.bench.report import header, row
 
 _HEADING = "Claims and verdicts, from the sections below:"
 _SECTION = re.compile(r"(?ms)^## (?P<name>.+?)\n(?P<text>.*?)(?=^## |\Z)")
-_CLAIM = re.compile(rf"\*\*Claim\*\*: (?P<claim>[^*]+?)\n\n\*\*(?P<word>{'|'.join(WORDS)})\*\*\.")
+_CLAIM = re.compile(rf"\*\*Claim\*\*: (?P<claim>[^*]+?)\n\n\*\*(?P<word>{'|'.join(WORDS)})\*\*(?P<n> \([^)]+\))?\.")
 _TIME = re.compile(r"It took (\d+) minutes\.")
 
 
 def claims(results: str) -> list[tuple[str, str, str]]:
     """(experiment, claim, verdict) in the order of the page."""
     return [
-        (section["name"], " ".join(found["claim"].split()).rstrip("."), found["word"])
+        (section["name"], " ".join(found["claim"].split()).rstrip("."), found["word"] + (found["n"] or ""))
         for section in _SECTION.finditer(results)
         for found in _CLAIM.finditer(section["text"])
     ]

@@ -67,6 +67,10 @@ class Optimum:
         """(P - P*) / P*, never below what can be told."""
         return max(curve.difference(point.primal, self.value), self.doubt)
 
+    def dual_difference(self, point: Point) -> float:
+        """(D* - D) / D*, which the paper of StreamSVM plots, likewise."""
+        return max(1 - point.dual / self.value, self.doubt)
+
 
 def trace(
     data: Data, C: float, cache_bytes: int, passes: int, seconds: float, gap: float = 0.0, dataset: Path | None = None,

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy import stats
+
 from tests.bench.report import prose
 
+LEVEL = 0.05  # of the tests: what chance brings about more often is undecided
+PAIRED = f"a verdict is that of a paired test over the seeds, two-sided, at {LEVEL:.0%}; with one seed there is none"
 UNDECIDED, ALL, SOME, NONE = WORDS = ("Undecided", "Reproduced", "In part", "Not reproduced")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A line of a table: where it is measured, whether the claim holds there (None: undecided), and its figures."""
+    """A line of a table: where it is measured, whether the claim holds there (None: undecided), and its figures.
+
+    count  of cases that it stands for
+    """
 
     where: str
     holds: bool | None
     figures: str
+    count: int = 1
 
     def __str__(self) -> str:
         return f"{self.where} ({self.figures})"
@@ -45,7 +54,8 @@ def grouped(parts: Iterable[Part]) -> list[Case]:
             if places:
                 worst = max((some[place] for place in places), key=lambda part: part.off)
                 figures = worst.figures if len(places) == 1 else f"at worst, at {worst.at}: {worst.figures}"
-                cases.append(Case(f"{group} {_in_words([part.at for part in some], places)}", holds, figures))
+                where = f"{group} {_in_words([part.at for part in some], places)}"
+                cases.append(Case(where, holds, figures, len(places)))
     return cases
 
 
@@ -65,6 +75,38 @@ def agreed(outcomes: Iterable[bool | None]) -> bool | None:
     """The outcome that all seeds agree on; None: they differ, or one of them is undecided."""
     found = {None if outcome is None else bool(outcome) for outcome in outcomes}
     return found.pop() if len(found) == 1 else None
+
+
+def is_above(differences: Iterable[float]) -> bool | None:
+    """Whether differences of paired runs, one a seed, are above 0; None: a two-sided test at LEVEL does not tell.
+
+    Student's t-test; a sign test where a run never got there (inf), or nobody did (nan, a tie).
+    """
+    each = np.nan_to_num(np.array([*differences], float), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    if len(each) < 2 or not each.any():
+        return None
+    if np.isinf(each).any():
+        more, less = int(np.sum(each > 0)), int(np.sum(each < 0))
+        chance, is_more = stats.binomtest(more, more + less).pvalue, more > less
+    else:
+        chance = stats.ttest_1samp(each, 0.0).pvalue if np.ptp(each) else 0.0
+        is_more = bool(each.mean() > 0)
+    return is_more if chance <= LEVEL else None
+
+
+def is_ratio_above(ratios: Iterable[float | None], bound: float = 1.0) -> bool | None:
+    """The same of ratios of paired runs and 1, or another bound; None among them: nothing is known of a seed."""
+    known = [*ratios]
+    if None in known:
+        return None
+    with np.errstate(divide="ignore"):
+        return is_above(np.log(np.array(known, float)) - np.log(bound))
+
+
+def decided(cases: Iterable[Case]) -> tuple[int, int]:
+    """How many cases are decided, and how many there are."""
+    cases = list(cases)
+    return sum(case.count for case in cases if case.holds is not None), sum(case.count for case in cases)
 
 
 def word(cases: Sequence[Case]) -> str:
@@ -87,7 +129,8 @@ def verdict(claim: str, cases: Sequence[Case], advice: str = "") -> Iterator[str
         if some
     ]
     yield from prose(f"**Claim**: {claim}")
-    yield from prose(" ".join([f"**{word(cases)}**.", *(f"{part[0].upper()}{part[1:]}." for part in parts)]))
+    told = "**{}** ({} of {} decided).".format(word(cases), *decided(cases))
+    yield from prose(" ".join([told, *(f"{part[0].upper()}{part[1:]}." for part in parts)]))
     if advice:
         yield from prose(f"**For a user**: {advice}")
 
