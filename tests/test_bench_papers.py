@@ -11,6 +11,7 @@ from tests.bench import jobs
 from tests.bench.papers import ocas_jobs, runs
 from tests.bench.papers.acceptors import DEGREE, weighted_degree
 from tests.bench.papers.avsf_runs import Runs, ratio
+from tests.bench.papers.ball import one_pass
 from tests.bench.papers.bm_design import COSTS, NAMES_OF, growth
 from tests.bench.papers.bm_design import Measured as Design
 from tests.bench.papers.bm_runs import ratios
@@ -276,3 +277,20 @@ def test_what_two_threads_do_is_told_by_the_time_of_one_that_nobody_disturbed(mo
     times = {1: [1.0, 5.0, 1.0], 2: [1.0, 1.6, 9.0]}
     monkeypatch.setattr(ocas_jobs, "_seconds", lambda pool, threads: times[threads])
     assert ocas_jobs.two_cores() == 2 * 1.0 / 1.6
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_a_ball_that_grows_is_the_smallest_around_what_it_was_and_the_row(C):
+    """Against the definition, with as many coordinates beside those of w as there are rows."""
+    X, y = random_problem(200, 30, 4)
+    Z = np.hstack([X.toarray() * y[:, np.newaxis], np.eye(len(y)) / np.sqrt(C)])
+    centre, radius = Z[0], 0.0
+    for z in Z[1:]:
+        distance = np.linalg.norm(z - centre)
+        if distance > radius:
+            # Its far ends are the row, and the point of the old ball that is farthest from the row.
+            far = centre - radius * (z - centre) / distance
+            centre, radius = (z + far) / 2, np.linalg.norm(z - far) / 2
+    w, found = one_pass(X, y, C)
+    np.testing.assert_allclose(w, centre[: X.shape[1]], rtol=1e-9, atol=1e-12)
+    assert found == pytest.approx(radius, rel=1e-9)

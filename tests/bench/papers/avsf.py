@@ -7,18 +7,14 @@ with shrinking where C is large (rcv1, news20, url, kdd), so that a whole grid o
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.trainer.problem.tasks import Tasks
-from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from tests.bench import jobs
 from tests.bench.papers.avsf_runs import (
     COSTS,
@@ -35,14 +31,12 @@ from tests.bench.papers.avsf_runs import (
     transcription,
 )  # fmt: skip
 from tests.bench.papers.figures import STYLES, one_legend, panels_of, plain, save
-from tests.bench.papers.resident import Rows, as_cached, passes
+from tests.bench.papers.resident import as_cached
 from tests.bench.papers.runs import TIMES, kept, seeds
 from tests.bench.papers.verdict import Part, grouped, verdict
 from tests.bench.report import cell, header, prose, row
 from tests.bench.usage import Spent
 
-SPEED_SWEEPS = 10
-SPEED_REPEATS = 3
 FEWER_STEPS = (
     "AVSF takes fewer steps than LIBLINEAR where C is large (the paper: up to 30 times on news20, C = 1000; here: "
     f"C >= {LARGE:g})."
@@ -79,7 +73,6 @@ def run() -> Iterator[str]:
     yield _plot(sets)
     yield ""
     yield from _unended(sets)
-    yield from _speeds([one.rows for one in sets])
     yield from verdict(FEWER_STEPS, grouped(_steps(sets)))
     yield from verdict(WHOLE_GRID, grouped(_whole_grids(sets)), _advice(sets))
 
@@ -227,43 +220,3 @@ def _advice(sets: list[Measured]) -> str:
         f"to {TOLERANCES[0]:g} AVSF was done sooner than dcd on {ratios.count(True)} of {len(ratios)} problems, later "
         f"on {ratios.count(False)}; {none} neither ended in time: those are for the default solver."
     )
-
-
-class Uniform(Adaptive):
-    """Every row once a sweep; nothing is learned."""
-
-    def visits(self, row_id: np.ndarray, _rng: np.random.Generator) -> np.ndarray:
-        return np.ones(len(row_id), np.int32)
-
-    def learn(self, row_id: np.ndarray, order: np.ndarray, gain: np.ndarray) -> None:
-        pass
-
-
-def _speeds(sets: list[Rows]) -> Iterator[str]:
-    yield "### A step"
-    yield ""
-    yield from prose(
-        f"CPU nanoseconds a step, C = 1, in the {SPEED_SWEEPS} sweeps after the first, the least of {SPEED_REPEATS} in "
-        "turn; *uniform*: every row once a sweep in AVSF's own loop. AVSF's choice of rows comes on top, and it goes "
-        "to rows whose visits change w, which cost more. *a sweep*: seconds of AVSF's, of as many steps as "
-        "there are rows."
-    )
-    yield from header("data", "uniform", *_LABELS.values(), "AVSF, accumulators / uniform", "a sweep, s")
-    ways = [{"solver": "avsf", "schedule": "uniform"}, *WAYS.values()]
-    for rows in sets:
-        with patch.dict(SCHEDULES, uniform=Uniform):
-            measured = [[_step_seconds(rows, way) for way in ways] for _ in range(SPEED_REPEATS)]
-        steps = [min(column) for column in zip(*measured, strict=True)]
-        nanoseconds = (f"{1e9 * step:.0f}" for step in steps)
-        yield row(rows.name, *nanoseconds, f"{steps[2] / steps[0]:.2f}", cell(steps[2] * rows.shape[0], ".2g"))
-    yield ""
-
-
-def _step_seconds(rows: Rows, way: dict[str, str]) -> float:
-    elapsed, visits = [], []
-    for progress in passes(rows, Tasks.single("hinge", 1.0), np.zeros(rows.shape[1]), **way):  # type: ignore[arg-type]
-        elapsed.append(time.process_time())
-        visits.append(progress.updates)
-        if progress.pass_ > SPEED_SWEEPS:
-            return (elapsed[-1] - elapsed[0]) / (visits[-1] - visits[0])
-    raise AssertionError("a solver never ends")

@@ -80,7 +80,6 @@ def run() -> Iterator[str]:
         yield ""
         yield save(_time_figure(measured), "streamsvm-time")
         yield ""
-        yield from _bar_table(measured)
         for name in (PAPER, OURS):
             parts = [_nearer(one, C, name) for one in measured for C in one.optima]
             yield from verdict(f"{NEARER} ({name})", grouped(parts))
@@ -144,28 +143,6 @@ def _time_figure(measured: Sequence[Measured]) -> Figure:
     panels[1][0].set_ylabel("relative duality gap (P - D) / P", fontsize=8)
     one_legend(figure, panels.ravel(), len(CONTENDERS))
     return figure
-
-
-def _bar_table(measured: Sequence[Measured]) -> Iterator[str]:
-    yield f"### {OURS} at equal cache and updates, after the second pass"
-    yield ""
-    yield from prose(
-        "Checkpoints of all seeds that are compared, and at how many it is behind; *worst*: its relative difference "
-        "over the other's at the checkpoint that is worst for it, behind if above 1. Differences too near the doubt "
-        "about P* stay out."
-    )
-    others = (PAPER, SBM, BM)
-    yield from header("data", "C", *(f"{what} {name}" for name in others for what in ("behind", "worst against")))
-    for one in measured:
-        for C in one.optima:
-            cells = []
-            for name in others:
-                ratios = _lags(one, C, name)
-                worst = [max(some, default=None) for some in ratios]
-                behind, total = sum(ratio > 1 for some in ratios for ratio in some), sum(map(len, ratios))
-                cells += [f"{behind} of {total}", spread(worst, ".2g")]
-            yield row(one.data.name, f"{C:g}", *cells)
-    yield ""
 
 
 def _lags(one: Measured, C: float, name: str) -> list[list[float]]:
