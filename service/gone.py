@@ -17,6 +17,7 @@ PAPER_FIELDS = {
 }
 
 _CHAT = "Follow a job and tell its end: api/python/examples/follow_to_chat.py."
+_SCORING = 'It is scoring, by the names of scikit-learn: "scoring": "roc_auc", or "neg_mean_squared_error".'
 _MLFLOW = "Follow a job and log it: api/python/examples/follow_to_mlflow.py."
 
 # Option of solvers that was once a field of all jobs -> the solvers that have it, and an example of a value.
@@ -45,6 +46,7 @@ SOLVER_OPTIONS = {
 FIELDS = {
     "eviction": f'The rule of the paper is a solver of its own: "solver": "{PAPER}".',
     "notify": _CHAT,
+    "select_by": _SCORING,
     **{
         name: f'It is an option of solver {solvers}: "solver_options": {json.dumps({name: value})}.'
         for name, (solvers, value) in SOLVER_OPTIONS.items()
@@ -77,6 +79,7 @@ FORMATS = {
 COMMANDS = {"completion": "Shells complete the names of files by themselves; streamsvm COMMAND --help lists options."}
 OPTIONS = {
     "--notify": _CHAT,
+    "--select-by": f"{_SCORING} The option is --scoring.",
     "--data": "streamsvm train FILE trains on a file of yours; the demo generates its own.",
     "--port": "streamsvm serve has it; the demo runs no service any more.",
     **{

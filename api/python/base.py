@@ -109,7 +109,7 @@ def as_python(value: Any) -> Any:
 
 # Parameters whose names are fields of a job, but which `_job` translates or leaves out; it passes all others unchanged.
 _TRANSLATED = {
-    "solver", "features", "select_by", "cache_bytes", "memory_bytes", "class_weight", "gamma", "budget", "tolerance",
+    "solver", "features", "scoring", "cache_bytes", "memory_bytes", "class_weight", "gamma", "budget", "tolerance",
     "relative_gap", "solver_options",
 }  # fmt: skip
 
@@ -124,7 +124,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
     bias: float | None
     cv: int | None
     validation: float | None
-    select_by: str
+    scoring: str
     tolerance: float | None
     relative_gap: float | str | None
     cache_bytes: int | None
@@ -202,7 +202,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         self._take(self._complete(decoded(model, labels), labels))
         self.C_, self.history_ = C, fitted.history
         if fitted.trained.folds:
-            self.cv_results_ = cv_results(fitted.trained.folds["cv"], self.select_by)
+            self.cv_results_ = cv_results(fitted.trained.folds["cv"], self.scoring)
             self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)
             self.held_out_score_ = model.about["score"]
         self._take_certificate(model.about)
@@ -271,9 +271,9 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
                 "several values of C need cv, in how many folds they are to be compared, or validation, a share of rows"
             )
         if is_chosen or self.validation is not None:
-            fields["select_by"] = self.select_by
+            fields["scoring"] = self.scoring
         if self.validation is None and self.cv is not None and (is_chosen or fields.get("probability")):
-            fields |= {"folds": self.cv, "select_by": self.select_by}
+            fields |= {"folds": self.cv, "scoring": self.scoring}
         return fields
 
     @property

@@ -164,8 +164,10 @@ class StreamSVC(_Classification):
         Number of folds in which several values of C are compared; the model is of the C that wins, trained on all
         rows. With one C, number of folds in which rows are held out for `probability`.
     field validation
-    select_by : {"accuracy", "balanced_accuracy", "f1", "auc", "log_loss"}, default="accuracy"
-        The metric by which C is selected: the best C has the best mean of it over the folds.
+    scoring : str, default="accuracy"
+        The score by which C is selected: the best C has the highest mean of it over the folds. "accuracy",
+        "balanced_accuracy", "f1", "f1_macro"; with two classes "roc_auc" or "average_precision"; with probabilities
+        "neg_log_loss".
     probability : {"sigmoid"} or None, default=None
         "sigmoid" fits probabilities to decision values by Platt's method, on held-out rows of `cv` folds (None: 5).
     field tolerance
@@ -222,7 +224,7 @@ class StreamSVC(_Classification):
     cv_results_ : dict
         With `cv` or `validation`: scores of each C, as GridSearchCV has them; `best_index_` is the index of C_.
     held_out_score_ : dict
-        With them: `metric` (that of `select_by`), `value`, `std` and number of `folds` held out, of C_.
+        With them: `metric` (that of `scoring`), `value`, `std` and number of `folds` held out, of C_.
 
     Examples
     --------
@@ -247,7 +249,7 @@ class StreamSVC(_Classification):
         multiclass: str = "one_vs_rest",
         cv: int | None = None,
         validation: float | None = None,
-        select_by: str = "accuracy",
+        scoring: str = "accuracy",
         probability: str | None = None,
         tolerance: float | None = None,
         relative_gap: float | str | None = "auto",

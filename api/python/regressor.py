@@ -33,8 +33,8 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         As in StreamSVC.
     field bias
     field validation
-    select_by : {"mse", "mae", "r_squared"}, default="mse"
-        The metric by which C is selected: the best C has the best mean of it over the folds.
+    scoring : {"neg_mean_squared_error", "neg_mean_absolute_error", "r2"}, default="neg_mean_squared_error"
+        The score by which C is selected: the best C has the highest mean of it over the folds.
     field tolerance
     relative_gap : float, "auto" or None, default="auto"
         Training stops when the relative duality gap (P - D) / P is certified to be at most this; "auto": 0.0001, or
@@ -74,7 +74,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         bias: float | None = 1.0,
         cv: int | None = None,
         validation: float | None = None,
-        select_by: str = "mse",
+        scoring: str = "neg_mean_squared_error",
         tolerance: float | None = None,
         relative_gap: float | str | None = "auto",
         max_passes: int = 1000,

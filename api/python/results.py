@@ -6,25 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.jobs.fields.descriptions import LESS_IS_BETTER
+from streamsvm.service.jobs.fields.scoring import FIGURE_OF, sign_of
 from streamsvm.service.jobs.progress.plots import draw_curves, lane_curves, lane_figure
 from streamsvm.service.terminal.display import display, progress_line
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.figures import FIGURES
 
 
-def cv_results(cv: Sequence[Mapping[str, Any]], select_by: str) -> dict[str, Any]:
+def cv_results(cv: Sequence[Mapping[str, Any]], scoring: str) -> dict[str, Any]:
     """Return arrays (n_C,): `params`, `param_C`, the score of each fold, and mean, std and rank of the scores.
 
-    The score is the metric `select_by`, negated if smaller is better. Every metric has its own `mean_test_NAME`,
+    The score is `scoring`: `neg_` stands for a metric negated. Every metric has its own `mean_test_NAME`,
     `std_test_NAME` and `splitK_test_NAME`, not negated.
     """
     values = [each["C"] for each in cv]
-    sign = -1.0 if select_by in LESS_IS_BETTER else 1.0
     results: dict[str, Any] = {
         "param_C": np.ma.masked_array(values, mask=False),
         "params": [{"C": C} for C in values],
-        **_scores(cv, select_by, "score", sign),
+        **_scores(cv, FIGURE_OF[scoring], "score", sign_of(scoring)),
     }
     results["rank_test_score"] = _ranks(results["mean_test_score"])
     for metric in cv[0]["mean"]:

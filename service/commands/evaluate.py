@@ -18,9 +18,10 @@ from streamsvm.service.terminal.display import counted
 from streamsvm.service.terminal.inputs import file_or_url
 
 _FIGURES = {
-    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "auc": "area under the ROC curve",
-    "log_loss": "log loss", "brier_score": "Brier score", "mean_squared_error": "mean squared error",
-    "r_squared": "R^2", "objective": "objective",
+    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "f1": "F1", "auc": "area under the ROC curve",
+    "average_precision": "average precision",
+    "log_loss": "log loss", "brier_score": "Brier score", "mse": "mean squared error",
+    "mae": "mean absolute error", "r2": "R^2", "objective": "objective",
 }  # fmt: skip
 
 

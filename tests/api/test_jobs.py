@@ -180,7 +180,7 @@ def test_labels_nearly_all_distinct_are_asked_about_regression(service, labels):
     assert f"in {ROWS} rows" in detail and "regression" in hint
     regression = {"dataset": "d", "loss": "epsilon_insensitive", "solver": "dcd", "folds": 3}
     shown = service.request("POST", "/v1/jobs", json=regression).json()
-    assert (shown["state"], shown["spec"]["select_by"]) == ("queued", "mse")
+    assert (shown["state"], shown["spec"]["scoring"]) == ("queued", "neg_mean_squared_error")
 
 
 def test_values_of_C_that_are_none(service):

@@ -83,7 +83,7 @@ def of_lane(number, gap, rows):
 
 def add_job(filled, dataset_id, history, n_lanes, cv=None, made=None):
     """A job that has ended, with its history and a result, which says what it made; classes 0, 1, ... are its lanes."""
-    spec = {"dataset": "data", "C": list(VALUES), "tolerance": 1e-3, "select_by": "accuracy"}
+    spec = {"dataset": "data", "C": list(VALUES), "tolerance": 1e-3, "scoring": "accuracy"}
     job = filled.store.add_job(dataset_id, spec, 1000)
     while filled.store.claim() is not None:
         pass
@@ -264,20 +264,20 @@ def test_from_a_table_with_names_and_weights_to_the_best_C(open_page, served, tm
     wait_for(lambda: page.input_value("#dataset-choice") == name)
     assert not page.is_visible("#submit [name=folds]")
     page.fill("#submit [name=C]", "0.01, 0.1 1")
-    assert page.input_value("#submit [name=validation]") == "0.1" and page.is_enabled("#submit [name=select_by]")
+    assert page.input_value("#submit [name=validation]") == "0.1" and page.is_enabled("#submit [name=scoring]")
     page.fill("#submit [name=validation]", "")
-    assert page.is_disabled("#submit [name=select_by]")
+    assert page.is_disabled("#submit [name=scoring]")
     page.fill("#submit [name=validation]", "0.2")
     page.fill("#submit [name=folds]", "2")  # one of the two
     assert page.input_value("#submit [name=validation]") == ""
-    page.select_option("#submit [name=select_by]", "f1")
+    page.select_option("#submit [name=scoring]", "f1")
     page.select_option("#submit [name=probability]", "sigmoid")
     page.fill("#submit [name=cache_bytes]", "1")
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")
     job = page.url.rsplit("/", 1)[1]
     spec = served.job(job)["spec"]
-    assert (spec["C"], spec["folds"], spec["select_by"]) == ([0.01, 0.1, 1.0], 2, "f1")
+    assert (spec["C"], spec["folds"], spec["scoring"]) == ([0.01, 0.1, 1.0], 2, "f1")
     assert (spec["probability"], spec["refit"], spec["keep"]) == ("sigmoid", True, "selected")
 
     # While it runs: lanes by name, and a table that fills. The page loads itself anew when the job ends.
@@ -308,7 +308,7 @@ def test_from_a_table_with_names_and_weights_to_the_best_C(open_page, served, tm
     [
         ({"C": "0.1, x"}, "C", "'x' is not a number. Write 1, or several: 0.01, 0.1, 1"),
         ({"C": "1 2 3 4 5 6 7 8 9 10", "folds": "100"}, "C", "are 1010 problems"),
-        ({"folds": "2", "select_by": "log_loss"}, "select_by", "log_loss needs probabilities"),
+        ({"folds": "2", "scoring": "neg_log_loss"}, "scoring", "neg_log_loss needs probabilities"),
         ({"tolerance": "1e-3", "seed": "9e20"}, "seed", "seed"),
     ],
 )

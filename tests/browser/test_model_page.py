@@ -91,7 +91,7 @@ def test_two_classes_without_probabilities(evaluated):
 
 def test_regression_has_no_pictures(evaluated):
     page, _ = evaluated("regression", "three")
-    assert page.locator("[data-figure=mean_squared_error]").count() == 1
+    assert page.locator("[data-figure=mse]").count() == 1
     assert page.locator("#found svg, #found table").count() == 0
 
 

@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, balanced_accuracy_score, f1_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
 from streamsvm.storage.models.probability import fit_sigmoid
@@ -54,7 +54,7 @@ def out_of_fold(X, y, C, positive, weight=None):
 
 def test_two_classes_are_judged_as_scikit_learn_does(service, datasets):
     X, y = datasets["two"]
-    ended = service.wait_until_ended(service.submit(dataset="two", C=VALUES, folds=FOLDS, select_by="auc", **SPEC))
+    ended = service.wait_until_ended(service.submit(dataset="two", C=VALUES, folds=FOLDS, scoring="roc_auc", **SPEC))
     assert ended["state"] == "succeeded", ended["failure"]
     result = ended["result"]
     for C, found in zip(VALUES, result["cv"], strict=True):
@@ -67,7 +67,9 @@ def test_two_classes_are_judged_as_scikit_learn_does(service, datasets):
                     "accuracy": accuracy_score(own, predicted),
                     "balanced_accuracy": balanced_accuracy_score(own, predicted),
                     "f1": f1_score(own, predicted),
+                    "f1_macro": f1_score(own, predicted, average="macro"),
                     "auc": roc_auc_score(own, values[fold == k]),
+                    "average_precision": average_precision_score(own, values[fold == k]),
                 }
             )
         assert found["C"] == C
@@ -92,7 +94,7 @@ def test_two_classes_are_judged_as_scikit_learn_does(service, datasets):
 def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
     X, y = datasets["three"]
     spec = {**SPEC, "dataset": "three", "C": [0.1, 3.0], "folds": FOLDS, "probability": "sigmoid", "keep": "all"}
-    ended = service.wait_until_ended(service.submit(**spec, select_by="log_loss"))
+    ended = service.wait_until_ended(service.submit(**spec, scoring="neg_log_loss"))
     assert ended["state"] == "succeeded", ended["failure"]
     assert [model["C"] for model in ended["result"]["models"]] == [0.1, 3.0]
     for model, cv in zip(ended["result"]["models"], ended["result"]["cv"], strict=True):
@@ -133,11 +135,11 @@ def test_validation_judges_the_rows_of_one_fold_and_trains_the_model_on_all(serv
     assert plain["score"] is None
 
 
-@pytest.mark.parametrize(("name", "how"), [("two", {"select_by": "auc"}), ("three", {"validation": 0.25})])
+@pytest.mark.parametrize(("name", "how"), [("two", {"scoring": "roc_auc"}), ("three", {"validation": 0.25})])
 def test_the_best_C_is_looked_for_until_the_metric_falls_or_rises_no_more(service, datasets, name, how):
     ended = service.wait_until_ended(service.submit(dataset=name, C="auto", seed=SEED, cache_bytes=1 << 17, **how))
     assert ended["state"] == "succeeded", ended["failure"]
-    result, metric = ended["result"], how.get("select_by", "accuracy")
+    result, metric = ended["result"], ended["score"]["metric"]
     Cs, found = zip(*((each["C"], each["mean"][metric]) for each in result["cv"]), strict=True)
     first = found.index(max(found))
     assert all(later == 2.0 * C for C, later in pairwise(Cs))

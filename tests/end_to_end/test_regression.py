@@ -92,7 +92,7 @@ def test_numbers_are_judged_by_rows_held_out_and_count_as_much_as_they_weigh(ser
     assert 0.0 in y
     ended = service.wait_until_ended(service.submit(dataset="weighted", loss=LOSS, C=VALUES, **SPEC))
     assert ended["state"] == "succeeded", ended["failure"]
-    assert ended["spec"]["select_by"] == "mse"
+    assert ended["spec"]["scoring"] == "neg_mean_squared_error"
     fold, values = fold_of(np.arange(len(y)), FOLDS, SEED), np.empty(len(y))
     parts = [fold == k for k in range(FOLDS)]
     for C, cv in zip(VALUES, ended["result"]["cv"], strict=True):
@@ -102,7 +102,7 @@ def test_numbers_are_judged_by_rows_held_out_and_count_as_much_as_they_weigh(ser
         for there, found in zip([*parts, fold >= 0], [*cv["folds"], cv["all"]], strict=True):
             own, weight = (y[there], values[there]), rows.weight[there]
             assert found["mse"] == pytest.approx(np.average((own[0] - own[1]) ** 2, weights=weight), rel=1e-4)
-            assert found["r_squared"] == pytest.approx(r2_score(*own, sample_weight=weight), rel=1e-4)
+            assert found["r2"] == pytest.approx(r2_score(*own, sample_weight=weight), rel=1e-4)
     best = min(ended["result"]["cv"], key=lambda each: each["mean"]["mse"])["C"]
     assert ended["result"]["selected_C"] == best != VALUES[0]
     assert ended["result"]["models"] == [{"C": best, "model_id": ended["model_id"]}]
@@ -129,10 +129,10 @@ def test_the_command_says_what_liblinear_does(run_here, tmp_path):
     assert not (tmp_path / "rows.model").exists()
 
 
-def test_labels_of_a_fold_that_are_all_the_same_have_no_r_squared(service):
+def test_labels_of_a_fold_that_are_all_the_same_have_no_r2(service):
     text = "".join(f"{1 if k % 2 else 1.0} 1:{k}\n" for k in range(1, 30))
     service.upload("constant", text.encode())
     spec = {"dataset": "constant", "loss": LOSS, "solver": "dcd", "folds": 2, "cache_bytes": 1 << 17}
-    ended = service.wait_until_ended(service.submit(select_by="r_squared", **spec))
+    ended = service.wait_until_ended(service.submit(scoring="r2", **spec))
     assert (ended["state"], ended["failure"]["code"]) == ("failed", "constant_fold")
     assert ended["failure"]["hint"]

@@ -41,8 +41,8 @@ def test_parameters_have_the_names_of_fields_their_meanings_and_defaults(kind):
     change would be shared), and relative_gap, which follows from other parameters. Meanings differ where a parameter
     takes more, or less, than the field."""
     no_fields = {"cv", "solver_options", "input_options", "verbose"}
-    other_defaults = {"solver", "bias", "features", "max_passes", "loss", "select_by", "relative_gap"}
-    other_meanings = {"C", "loss", "solver", "features", "class_weight", "select_by", "probability", "cache_bytes",
+    other_defaults = {"solver", "bias", "features", "max_passes", "loss", "scoring", "relative_gap"}
+    other_meanings = {"C", "loss", "solver", "features", "class_weight", "scoring", "probability", "cache_bytes",
                       "memory_bytes", "relative_gap"}  # fmt: skip
     given = kind().get_params()
     assert given.keys() - no_fields <= FIELDS.keys()

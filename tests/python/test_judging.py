@@ -49,7 +49,7 @@ def test_numbers_are_judged_by_R2():
     model = StreamSVR(input_options=WORDS).fit(FRAME.drop(columns="answer").assign(target=FRAME["size"] * 2), "target")
     frame = FRAME.assign(target=FRAME["size"] * 2)[["size", "color", "flag", "target"]]
     assert model.score(frame) == pytest.approx(model.score(frame.drop(columns="target"), frame["target"]))
-    assert model.evaluate(frame)["r_squared"] == pytest.approx(model.score(frame), rel=1e-5)
+    assert model.evaluate(frame)["r2"] == pytest.approx(model.score(frame), rel=1e-5)
 
 
 @pytest.mark.parametrize("classes", [["a", "b"], ["a", "b", "c"], [0, 1]])

@@ -3,7 +3,7 @@
 
 const WIDEST = 560, HIGH = 330, LEFT = 62, RIGHT = 22, TOP = 26, BOTTOM = 52, LABEL_ROOM = 46, FEWEST_TICKS = 4;
 
-// Shows a choice of metrics and the curve of the chosen one; `selectBy` is the metric that selected C.
+// Shows a choice of metrics and the curve of the chosen one; `selectBy` is the figure that selected C.
 function showCurve(figure, { cv, selected_C }, selectBy) {
   const choice = figure.querySelector("select");
   const known = Object.keys(cv[0].mean).filter((name) => cv.some(({ mean }) => mean[name] !== null));

@@ -185,7 +185,7 @@ on("end", (ended) => {
   }
   if (!passes.length) document.getElementById("charts").hidden = true;
   const curve = document.getElementById("curve");
-  if (curve) showCurve(curve, ended.result, job.selectBy);
+  if (curve) showCurve(curve, ended.result, ended.score?.metric);
   // The server renders the results.
   if (job.ended === "no") location.reload();
 });

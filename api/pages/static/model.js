@@ -11,11 +11,14 @@ const FIGURES = [
   ["weight_sum", "their weight", precise],
   ["accuracy", "accuracy", percent],
   ["balanced_accuracy", "balanced accuracy", percent],
+  ["f1", "F1", percent],
   ["auc", "area under the ROC curve", precise],
+  ["average_precision", "average precision", precise],
   ["log_loss", "log loss", precise],
   ["brier_score", "Brier score", precise],
-  ["mean_squared_error", "mean squared error", precise],
-  ["r_squared", "R²", precise],
+  ["mse", "mean squared error", precise],
+  ["mae", "mean absolute error", precise],
+  ["r2", "R²", precise],
   ["objective", "objective on these rows", precise],
   ["unknown_features", "values of unknown features", whole],
 ];
@@ -46,7 +49,7 @@ function addPicture(charts, caption, draw) {
 function showPictures({ confusion, reliability, weighted }) {
   const charts = added(found, "div", undefined, "charts");
   if (confusion && confusion.rows && confusion.labels.length <= MOST_DRAWN) {
-    addPicture(charts, "What rows are, and what they are taken for", (figure) => drawConfusion(figure, confusion, weighted));
+    addPicture(charts, "Confusion", (figure) => drawConfusion(figure, confusion, weighted));
   }
   if (reliability) {
     const of = confusion.labels.length === 2 ? `of ${confusion.labels[0]}` : "of the class predicted";

@@ -30,7 +30,7 @@ accuracy = model.score(X_test, y_test)
 print(f"C = {model.C_:.3g} wins; accuracy {accuracy:.3f} on the test")
 
 # %%
-# `cv_results_` has the form of GridSearchCV's. It has every metric, whichever one `select_by` names.
+# `cv_results_` has the form of GridSearchCV's. It has every metric, whichever one `scoring` names.
 
 results = pd.DataFrame(model.cv_results_)
 shown = ["param_C", "mean_test_score", "std_test_score", "rank_test_score", "mean_test_auc"]

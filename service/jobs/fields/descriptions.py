@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from streamsvm.service.jobs.fields import from_text
 from streamsvm.service.jobs.fields.from_text import parse_size
+from streamsvm.service.jobs.fields.scoring import FIGURE_OF
 from streamsvm.service.records.models import MODEL_NAME
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.options import Option, option, options_of
@@ -77,10 +78,6 @@ else:
 
 MOST_LABEL_NAME, MOST_LABEL = 100, 256  # characters
 KERNEL_TOLERANCE = 1e-3  # the default where nothing bounds the optimum, so that no gap is known
-# Metrics of a fold.
-OF_CLASSES = ("accuracy", "balanced_accuracy", "f1", "auc", "log_loss")
-OF_NUMBERS = ("mse", "mae", "r_squared")
-LESS_IS_BETTER = ("log_loss", "mse", "mae")
 _FIRST, _CHOOSING = "first", "choosing"  # parts of the form
 _FOLDS: dict[str, tuple[str, ...]] = {"folds": (), "validation": ()}  # one of the two
 
@@ -115,7 +112,7 @@ class GeneralFields:
     )
     C: _Weights = option(
         1.0, "weight of the losses in the objective 1/2 |w|^2 + C sum loss; several values train a model each; "
-        '`"auto"`: rows held out say which is best, of values that double until `select_by` falls, or rises no more',
+        '`"auto"`: rows held out say which is best, of values that double until `scoring` falls, or rises no more',
         flags=("-C", "-c"), read=from_text.numbers, word="NUMBER,...", part=_FIRST,
         values='number above 0, up to 1e12, a list of them: `[0.1, 1, 10]`, or as `"1e-3:10:9"`; or `"auto"`',
     )  # fmt: skip
@@ -138,10 +135,11 @@ class GeneralFields:
     refit: bool = option(
         True, "whether a model is trained on all rows as well", needs=_FOLDS, part=_CHOOSING, label="Train on all rows"
     )
-    select_by: Literal[OF_CLASSES + OF_NUMBERS] = option(  # type: ignore[valid-type]
+    scoring: Literal[tuple(FIGURE_OF)] = option(  # type: ignore[valid-type]
         "accuracy",
-        "the `C` that wins is best by this metric on rows held out, by its mean over folds; `auc` is for two classes, "
-        "`log_loss` for probabilities, the last three for regression, where `mse` is the default",
+        "the `C` that wins is best by this score, in scikit-learn's words, on rows held out, by its mean over folds; "
+        "`roc_auc` and `average_precision` are for two classes, `neg_log_loss` for probabilities, the last three for "
+        "regression, where `neg_mean_squared_error` is the default",
         needs=_FOLDS, part=_CHOOSING, label="C that wins has the best",
     )  # fmt: skip
     keep: Literal["selected", "all"] = option(

@@ -15,21 +15,20 @@ from streamsvm.service.jobs.fields.descriptions import (
     KERNEL_TOLERANCE,
     MOST_LABEL,
     MOST_LABEL_NAME,
-    OF_CLASSES,
-    OF_NUMBERS,
     GeneralFields,
     form_of,
 )
 from streamsvm.service.jobs.fields.faults import explained, place_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.from_text import AUTO, grid
+from streamsvm.service.jobs.fields.scoring import BEFORE, OF_CLASSES, OF_NUMBERS
 from streamsvm.service.records.models import is_id
 from streamsvm.storage.options import options_of
 from streamsvm.trainer.problem.losses import KINDS, Loss
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS
 
 # Fields whose default follows from others: a client that sends all defaults must not send these.
-FOLLOWING = ("solver", "kernel", "bias", "select_by", "tolerance", "relative_gap")
+FOLLOWING = ("solver", "kernel", "bias", "scoring", "tolerance", "relative_gap")
 
 _TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they were given one
 
@@ -44,6 +43,8 @@ def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
         stored = {**stored, "bias": None}  # the default in versions before it was 1
     if "relative_gap" not in stored:
         stored = {"tolerance": _TOLERANCE, **stored, "relative_gap": None}
+    if "select_by" in stored:
+        stored = {**stored, "scoring": BEFORE.get(stored["select_by"], stored["select_by"])}
     if "eviction" in stored:
         stored = _of_the_first(stored)
     fields = {name: value for name, value in stored.items() if name not in gone.FIELDS}
@@ -193,7 +194,7 @@ def _needing(needed: str, code: str) -> list[FieldRule]:
     ]
 
 
-def _metrics(spec: JobSpec) -> tuple[str, ...]:
+def _metrics(spec: JobSpec) -> dict[str, str]:
     return OF_NUMBERS if spec.loss_kind.is_regression else OF_CLASSES
 
 
@@ -232,8 +233,8 @@ RULES = (
          lambda spec: spec.is_joint and (spec.solver not in _JOINT_SOLVERS or not spec.loss_kind.has_joint),
          'solver "{spec.solver}" with loss "{spec.loss}" has no multiclass "{spec.multiclass}"',
          f"Solver {' or '.join(_JOINT_SOLVERS)} has it, with hinge loss."),
-    FieldRule("select_by_range", lambda spec: _has_folds(spec) and spec.select_by not in _metrics(spec),
-         "{spec.loss} loss has no {spec.select_by}", "Choose one of {metrics}."),
+    FieldRule("scoring_range", lambda spec: _has_folds(spec) and spec.scoring not in _metrics(spec),
+         "{spec.loss} loss has no {spec.scoring}", "Choose one of {metrics}."),
     FieldRule("probability_range", lambda spec: spec.probability is not None and spec.loss_kind.is_regression,
          "{spec.loss} loss predicts numbers", "Leave probability out."),
     FieldRule("probability_range", lambda spec: spec.probability is not None and spec.loss_kind.has_probabilities,
@@ -248,10 +249,10 @@ RULES = (
          "folds and validation exclude each other", "Give one of them."),
     FieldRule("warm_start", lambda spec: _has_folds(spec) and spec.warm_start is not None,
          "there is no warm start with folds", "Leave warm_start out."),
-    FieldRule("select_by_range",
-         lambda spec: _has_folds(spec) and spec.select_by == "log_loss"
+    FieldRule("scoring_range",
+         lambda spec: _has_folds(spec) and spec.scoring == "neg_log_loss"
          and spec.probability is None and not spec.loss_kind.has_probabilities,
-         "log_loss needs probabilities", 'Ask for probability "sigmoid".'),
+         "neg_log_loss needs probabilities", 'Ask for probability "sigmoid".'),
     FieldRule("machines_range", lambda spec: spec.machines is None and _is_set(spec, "combine"),
          "one machine has nothing to combine", "Leave combine out, or name machines."),
     _on_one_machine('solver "{spec.solver}"', lambda spec: spec.solver != "streamsvm"),
@@ -322,8 +323,8 @@ def _is_linear(given: Mapping[str, Any]) -> bool:
 def _complete(spec: JobSpec) -> JobSpec:
     """Fill in fields that follow from others: the solver of a kernel, the kernel of a solver, a regression's metric."""
     given, followed = spec.model_fields_set, dict[str, Any]()
-    if spec.loss_kind.is_regression and "select_by" not in given:
-        followed["select_by"] = OF_NUMBERS[0]
+    if spec.loss_kind.is_regression and "scoring" not in given:
+        followed["scoring"] = next(iter(OF_NUMBERS))
     if spec.kernel == "rbf" and "solver" not in given:
         followed["solver"] = KERNEL_SOLVERS[0]
     if SOLVERS[spec.solver].has_kernel and "kernel" not in given:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamsvm.reader.certificate.evaluation import Calibration, ClassCounts, area_under_curve, weighted
+from streamsvm.reader.certificate.metrics import Calibration, ClassCounts, NumberErrors
+from streamsvm.reader.certificate.ranking import Ranking, weighted
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.descriptions import LESS_IS_BETTER
+from streamsvm.service.jobs.fields.scoring import FIGURE_OF, sign_of
 from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights
 from streamsvm.service.jobs.plan.lanes import LEAST_TRIED, Lane, class_weights
 from streamsvm.service.jobs.plan.plan import JobPlan
@@ -42,22 +43,16 @@ class HeldOutRows(NamedTuple):
 def class_metrics(rows: HeldOutRows, n_classes: int, sigmoid: Sigmoid | None) -> Figures:
     """Return metrics of a classification; a metric that these rows do not determine is None.
 
-    f1: of two classes, that of the first, the positive one; of more classes, the mean over the classes
-    auc: only with two classes; log_loss: only with a sigmoid
+    auc and average_precision: only with two classes; log_loss: only with a sigmoid
     """
     y, values, weight = rows
     is_weighted, predicted = weight is not None, predicted_classes(values)
     counts = ClassCounts(n_classes, is_weighted)
     counts.add(y, predicted, weight)
-    by_class = [each["f1"] or 0.0 for each in counts.by_class()]
-    found: Figures = {
-        "accuracy": counts.accuracy,
-        "balanced_accuracy": counts.balanced_accuracy,
-        "f1": by_class[0] if n_classes == 2 else float(np.mean(by_class)),
-    }
+    found: Figures = counts.figures()
     if n_classes == 2:
         scores = values if weight is None else weighted(values, weight)
-        found["auc"] = area_under_curve(scores[y == 0], scores[y == 1])
+        found |= Ranking(scores[y == 0], scores[y == 1]).figures()
     if sigmoid is not None:
         calibration = Calibration(is_weighted)
         calibration.add(y, predicted, probabilities(values, sigmoid), weight)
@@ -66,29 +61,10 @@ def class_metrics(rows: HeldOutRows, n_classes: int, sigmoid: Sigmoid | None) ->
 
 
 def number_metrics(rows: HeldOutRows) -> Figures:
-    """Return metrics of a regression; a metric that these rows do not determine is None.
-
-    mse and mae are the means of squared and absolute errors. r_squared is 1 - mse / (variance of the labels).
-    LIBLINEAR's squared_correlation stays the same if predictions are off by a factor or a constant.
-    """
-    errors = rows.values - rows.y
-    y, values = (_centred(each, rows.weight) for each in (rows.y, rows.values))
-    mse, variance, of_values, covariance = (
-        float(np.average(each, weights=rows.weight)) for each in (errors**2, y**2, values**2, y * values)
-    )
-    both = variance * of_values
-    return {
-        "mse": mse,
-        "mae": float(np.average(np.abs(errors), weights=rows.weight)),
-        "r_squared": 1.0 - mse / variance if variance else None,
-        "squared_correlation": covariance**2 / both if both else None,
-    }
-
-
-def _centred(numbers: Array, weight: Array | None) -> Array:
-    """Return the numbers minus their mean, weighted if there are weights; equal numbers become exactly 0."""
-    near = numbers - numbers[0]
-    return near - np.average(near, weights=weight)
+    """Return the figures of NumberErrors; a metric that these rows do not determine is None."""
+    errors = NumberErrors()
+    errors.add(*rows)
+    return errors.figures()
 
 
 class CrossValidation:
@@ -107,19 +83,23 @@ class CrossValidation:
         return [figures for figures, _ in self._found.values()]
 
     @property
+    def _figure(self) -> tuple[str, float]:
+        """The figure that `scoring` is of, and 1, or -1 if less of it is better."""
+        scoring = self._plan.spec.scoring
+        return FIGURE_OF[scoring], sign_of(scoring)
+
+    @property
     def selected_C(self) -> float:
-        """The C with the best mean of `select_by`, the smallest of equals. Raises ServiceError if a fold lacks it."""
-        by = self._plan.spec.select_by
+        """The C with the best mean of `scoring`, the smallest of equals. Raises ServiceError if a fold lacks it."""
+        by, sign = self._figure
         if any(each["mean"][by] is None for each in self.figures):
             raise _unknown(by, self._n_classes)
-        sign = -1.0 if by in LESS_IS_BETTER else 1.0
         return max(self.figures, key=lambda each: (sign * each["mean"][by], -each["C"]))["C"]
 
     @property
     def has_peaked(self) -> bool:
         """Whether larger values of C than those tried, in ascending order, will hardly improve the metric."""
-        by, n_folds = self._plan.spec.select_by, len(self.figures[0]["folds"])
-        sign = -1.0 if by in LESS_IS_BETTER else 1.0
+        (by, sign), n_folds = self._figure, len(self.figures[0]["folds"])
         best = self._Cs.index(self.selected_C)
         error = self.figures[best]["std"][by] / n_folds**0.5 if n_folds > 1 else inf
         return is_past_best([sign * each["mean"][by] for each in self.figures], best, error)
@@ -131,7 +111,7 @@ class CrossValidation:
 
     def score(self, C: float) -> dict[str, Any]:
         """The score of the models of this C, as views of jobs and models show it."""
-        return score_in(self._found[C][0], self._plan.spec.select_by)
+        return score_in(self._found[C][0], self._figure[0])
 
     def sigmoid(self, C: float) -> Sigmoid | None:
         """Return the sigmoid from decision values of this C's model to probabilities; None if none are asked for."""

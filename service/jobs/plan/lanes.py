@@ -15,6 +15,7 @@ import numpy as np
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import mean_Qii
+from streamsvm.service.jobs.fields.scoring import OF_TWO_CLASSES
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.segment import TARGET
@@ -112,7 +113,7 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
 
     Where values of C run in turn, all classes and folds of one C come before the next C.
 
-    Raises ServiceError: unknown_label, lanes_range, select_by_range, empty_fold, fold_without_class.
+    Raises ServiceError: unknown_label, lanes_range, scoring_range, empty_fold, fold_without_class.
     """
     classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
     if spec.is_joint:
@@ -128,8 +129,8 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
             f"{len(classes)} classes x {len(spec.Cs)} values of C{times} are {n_lanes} problems",
             f"A job may have {MOST_LANES}.",
         )
-    if spec.select_by == "auc" and len(labels) > 2:
-        raise ServiceError("select_by_range", "the area under a curve is of two classes", "Choose accuracy, or f1.")
+    if spec.scoring in OF_TWO_CLASSES and len(labels) > 2:
+        raise ServiceError("scoring_range", f"{spec.scoring} is of two classes", "Choose accuracy, or f1.")
     if spec.n_folds > manifest.n_rows:
         folds_of = f"{spec.n_folds} folds of {manifest.n_rows} rows: some have none"
         raise ServiceError("empty_fold", folds_of, "Ask for fewer folds.")

@@ -208,7 +208,7 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory
     """Plan a job for `cores` cores and `memory_bytes` bytes of memory; None: as many as this machine has.
 
     Raises ServiceError: weights_not_supported, folds_solver, folds_weights, warm_start, single_class, too_many_classes,
-    lanes_range, select_by_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,
+    lanes_range, scoring_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,
     n_blocks_range, data_too_large, features_order, features_range, features_missing, no_statistics.
     """
     _check_weights(spec, manifest)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.scoring import figure_among
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.storage.run.figures import FIGURES
 
@@ -44,7 +45,9 @@ def plot_job(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], metric
         _draw_one(panels[0], job, passes)
     panels[0].set_title(f"{job['spec']['dataset']}, C = {_shown_C(job['spec']['C'])}: {job['state']}")
     if cv:
-        _draw_cross_validation(panels[1], cv, metric or job["spec"]["select_by"], job["result"]["selected_C"])
+        _draw_cross_validation(
+            panels[1], cv, metric or figure_among(cv[0]["mean"], job["spec"]["scoring"]), job["result"]["selected_C"]
+        )
     for axes in panels:
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")

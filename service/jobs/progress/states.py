@@ -5,6 +5,7 @@ from math import exp
 from typing import Any
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.scoring import figure_among
 
 # state -> states that may follow. Those with none are terminal.
 TRANSITIONS = {
@@ -75,9 +76,11 @@ def score_of(
     result: Mapping[str, Any] | None, spec: Mapping[str, Any], C: float | None = None
 ) -> dict[str, Any] | None:
     """The score of a job's model of this C, by default the C that won, on rows held out; None if there were none."""
-    known, result = spec.get("select_by", "accuracy"), result or {}
+    result, scoring = result or {}, spec.get("scoring", "accuracy")
     C = result.get("selected_C") if C is None else C
-    return next((score_in(each, known) for each in result.get("cv", ()) if each["C"] == C), None)
+    return next(
+        (score_in(each, figure_among(each["mean"], scoring)) for each in result.get("cv", ()) if each["C"] == C), None
+    )
 
 
 def score_in(cv: Mapping[str, Any], metric: str) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.certificate.evaluation import (
-    WEIGHTED,
     Applied,
     BinaryPass,
     ClassificationPass,
     EvaluationPass,
     RegressionPass,
 )
+from streamsvm.reader.certificate.ranking import WEIGHTED
 from streamsvm.reader.stream.piece_sources import Shuffled, Streamer
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.predicting.answers import first_names, shown_label
@@ -67,8 +67,7 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     if model.is_regression:
         regression = RegressionPass(applied)
         _stream(dataset, regression, RowEncoder(is_regression=True))
-        errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
-        return _view(model, manifest, regression, errors | unknown)
+        return _view(model, manifest, regression, regression.errors.figures() | unknown)
     encoder = RowEncoder(labels.tolist())
     if model.is_multiclass:
         several = ClassificationPass(applied, len(model.labels), model.probability)
@@ -81,7 +80,8 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     n_positive = manifest.labels.get(float(labels[0]), 0)
     two = BinaryPass(applied, model.probability, scores, n_positive)
     _stream(dataset, two, encoder)
-    return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **unknown})
+    ranking = two.ranking()
+    return _view(model, manifest, two, {**_class_figures(model, two), **ranking.figures(), **unknown})
 
 
 def _unknown_columns(matched: Matched) -> dict[str, Any]:
@@ -94,8 +94,7 @@ def _class_figures(model: Model, classes: ClassificationPass) -> dict[str, Any]:
     by_class = zip(model.labels, counts.by_class(), strict=True)
     confusion = None if counts.confusion is None else counts.confusion.tolist()
     return {
-        "accuracy": counts.accuracy,
-        "balanced_accuracy": counts.balanced_accuracy,
+        **counts.figures(),
         "confusion": {"labels": model.labels, "rows": confusion},
         "classes": [{"label": label, **figures} for label, figures in by_class],
         **({} if classes.calibration is None else classes.calibration.figures()),

@@ -24,12 +24,12 @@ BROKEN = [
       (("features", ["unit"]), ("bias", 1.0), ("relative_gap", 0.1), ("warm_start", "job_" + "0" * 26))),
     {"solver": "bm", "loss": "logistic"},
     {"solver": "dcd", "multiclass": "crammer_singer"},
-    {"folds": 2, "select_by": "mse"},
-    {"loss": "epsilon_insensitive", "select_by": "mse", **_SIGMOID},
+    {"folds": 2, "scoring": "neg_mean_squared_error"},
+    {"loss": "epsilon_insensitive", "scoring": "neg_mean_squared_error", **_SIGMOID},
     {"loss": "logistic", **_SIGMOID},
     {"refit": False, "folds": 2, **_SIGMOID},
     {"folds": 2, "warm_start": "job_" + "0" * 26},
-    {"folds": 2, "select_by": "log_loss"},
+    {"folds": 2, "scoring": "neg_log_loss"},
     {"folds": 2, "validation": 0.1},
     {"model_name": "mdl_x"},
     {"model_name": "churn", "folds": 2, "refit": False},
@@ -59,7 +59,7 @@ def test_every_rule_is_broken_by_one_of_them():
 @pytest.mark.parametrize(
     "fields",
     [{}, {"kernel": "rbf", "gamma": 2.0}, {"loss": "epsilon_insensitive", "epsilon": 0.5},
-     {"folds": 2, "probability": "sigmoid", "select_by": "log_loss"}, {"machines": 2, "combine": "average"}],
+     {"folds": 2, "probability": "sigmoid", "scoring": "neg_log_loss"}, {"machines": 2, "combine": "average"}],
 )  # fmt: skip
 def test_jobs_that_break_none(fields):
     parse_spec({"dataset": "d", **fields})

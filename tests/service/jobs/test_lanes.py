@@ -73,8 +73,8 @@ def test_a_run_without_counts_leaves_out_those_of_the_job(other):
 
 
 def test_the_area_under_a_curve_is_of_two_classes():
-    assert plan(folds=2, select_by="auc").lanes
-    assert refusal(THREE, folds=2, select_by="auc").code == "select_by_range"
+    assert plan(folds=2, scoring="roc_auc").lanes
+    assert refusal(THREE, folds=2, scoring="roc_auc").code == "scoring_range"
 
 
 def test_a_job_has_converged_when_all_its_lanes_have():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.plots import chosen_lanes, draw, lane_curves, lane_names, plot_job, running_lanes
 
-SPEC = {"dataset": "data", "C": 1.0, "tolerance": 1e-3, "relative_gap": None, "select_by": "accuracy"}
+SPEC = {"dataset": "data", "C": 1.0, "tolerance": 1e-3, "relative_gap": None, "scoring": "accuracy"}
 CV = [
     {"C": C, "folds": [{}] * 3, "mean": {"accuracy": mean, "auc": None}, "std": {"accuracy": 0.1, "auc": None}}
     for C, mean in ((0.1, 0.7), (1.0, 0.9), (10.0, 0.8))

@@ -8,7 +8,7 @@ import pytest
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec, read_spec
-from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition
+from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition, score_of
 from streamsvm.service.records.database import new_id, now
 from streamsvm.storage.options import options_of
 from streamsvm.trainer.solvers import SOLVERS
@@ -78,9 +78,9 @@ FAULTS = [
     ({"spill": False}, "unknown_field"),
     ({"kernel": "rbf", "multiclass": "crammer_singer"}, "multiclass_range"),
     ({"folds": 1}, "folds_range"),
-    ({"folds": 2, "select_by": "log_loss"}, "select_by_range"),
-    ({"folds": 2, "select_by": "mse"}, "select_by_range"),
-    ({"folds": 2, "select_by": "accuracy", "loss": "epsilon_insensitive"}, "select_by_range"),
+    ({"folds": 2, "scoring": "neg_log_loss"}, "scoring_range"),
+    ({"folds": 2, "scoring": "neg_mean_squared_error"}, "scoring_range"),
+    ({"folds": 2, "scoring": "accuracy", "loss": "epsilon_insensitive"}, "scoring_range"),
     ({"probability": "sigmoid", "refit": False}, "probability_range"),
     ({"probability": "sigmoid", "loss": "logistic"}, "probability_range"),
     ({"probability": "sigmoid", "loss": "epsilon_insensitive"}, "probability_range"),
@@ -291,3 +291,16 @@ def test_other_texts_are_no_values_of_C(text):
     with pytest.raises(ServiceError) as caught:
         parse_spec({"dataset": "d", "C": text})
     assert caught.value.code in ("wrong_type", "C_range") and '"auto"' in caught.value.hint
+
+
+@pytest.mark.parametrize(("before", "now"), [("auc", "roc_auc"), ("r_squared", "r2"), ("f1", "f1")])
+def test_a_stored_job_that_selects_by_a_metric_has_its_score(before, now):
+    stored = parse_spec({"dataset": "d", "folds": 2}).model_dump()
+    del stored["scoring"]
+    assert read_spec({**stored, "select_by": before}).scoring == now
+
+
+def test_a_result_of_before_has_its_score_under_the_old_name():
+    cv = [{"C": 1.0, "folds": [{"r_squared": 0.5}], "mean": {"r_squared": 0.5}, "std": {"r_squared": 0.0}}]
+    found = score_of({"cv": cv, "selected_C": 1.0}, {"scoring": "r2"})
+    assert found == {"metric": "r_squared", "value": 0.5, "std": None, "folds": 1}

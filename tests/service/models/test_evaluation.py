@@ -124,10 +124,10 @@ def test_a_model_that_does_not_say_its_problem_has_no_objective(tmp_path):
     assert evaluate(Model(np.ones(20), (1.0, -1.0), 1), dataset)["objective"] is None
 
 
-def test_targets_that_are_all_one_have_no_r_squared(tmp_path):
+def test_targets_that_are_all_one_have_no_r2(tmp_path):
     X, _ = random_problem(50, 20)
     found = evaluate(Model(np.ones(20), (), 1), Dataset(make_dataset(tmp_path / "data", X, np.full(50, 7.0))))
-    assert found["r_squared"] is None and found["mean_squared_error"] > 0
+    assert found["r2"] is None and found["mse"] > 0
 
 
 @pytest.mark.parametrize("step", ["tempfile.TemporaryFile", "os.posix_fallocate"])

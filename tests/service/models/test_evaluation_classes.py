@@ -12,7 +12,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from streamsvm.reader.certificate.evaluation import BINS
+from streamsvm.reader.certificate.metrics import BINS
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.predicting.predictor import Predictor
@@ -124,7 +124,7 @@ def test_a_class_without_rows_has_no_recall(tmp_path):
 
 
 def test_so_many_classes_have_no_confusion(tmp_path, monkeypatch):
-    monkeypatch.setattr("streamsvm.reader.certificate.evaluation.MOST_CONFUSED", 3)
+    monkeypatch.setattr("streamsvm.reader.certificate.metrics.MOST_CONFUSED", 3)
     X, y = problem()
     found, _, _, predicted = evaluated(tmp_path, model_of(), X, y)
     assert found["confusion"]["rows"] is None and found["accuracy"] == np.mean(predicted == y)

@@ -110,8 +110,8 @@ def test_numbers(tmp_path, loss):
     model = Model(w, (), 1, 500.0, 2.0, {"loss": loss, "C": 0.5, "spec": {"epsilon": 0.2}})
     found = evaluate(model, stored(tmp_path / "data", X, y, weight))
     predicted = X.astype(float) @ w + 1000
-    assert found["mean_squared_error"] == close(mean_squared_error(y, predicted, sample_weight=weight))
-    assert found["r_squared"] == close(r2_score(y, predicted, sample_weight=weight))
+    assert found["mse"] == close(mean_squared_error(y, predicted, sample_weight=weight))
+    assert found["r2"] == close(r2_score(y, predicted, sample_weight=weight))
     excess = np.maximum(0.0, np.abs(predicted - y) - 0.2)
     losses = 0.5 * weight @ (excess if loss == "epsilon_insensitive" else excess**2)
     assert found["objective"] == close((w @ w + 2.0**2) / 2 + losses)
