@@ -145,7 +145,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         check_is_fitted(self, "history_")
         return plot_history(self.history_, *self._ends, ax)
 
-    def evaluate(self, X: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
+    def evaluate(self, X: Any, y: Any = None, sample_weight: Any = None, curves: bool = False) -> dict[str, Any]:
         """Return the figures of a service's evaluation: accuracy, AUC, errors of each class, or squared errors.
 
         Parameters
@@ -154,10 +154,13 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             Rows, read as the rows of training were; `input_options` hold for options that training left open.
         y, sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
             Labels and weights; y None: the column with the labels in training, or with a usual name.
+        curves : bool, default=False
+            Whether, with two classes, `curves` has points of the ROC curve and the precision-recall curve: lists
+            `threshold`, `true_positive_rate`, `false_positive_rate` and `precision`, at most 1,000 points.
         """
         check_is_fitted(self, "model_")
         with told_plainly():
-            return evaluated(self._to_judge(), X, y, sample_weight, self.input_options)
+            return evaluated(self._to_judge(), X, y, sample_weight, self.input_options, curves)
 
     def _begin_anew(self) -> None:
         """Drop the rows of earlier calls, and the workspace that holds them."""

@@ -84,18 +84,20 @@ def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
     return found, expected
 
 
-def evaluated(model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any] | None) -> dict[str, Any]:
+def evaluated(
+    model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any] | None, curves: bool = False
+) -> dict[str, Any]:
     """Return the figures of an evaluation on a file or a frame; for the other arguments see `files` and `table`."""
     if is_files(X):
         source = files(X, y, weight, options)
         paths = [str(path) for path in source.paths]
-        return evaluate_rows(model, SourceInput(list_files(paths), InputLimits()), source.options)
+        return evaluate_rows(model, SourceInput(list_files(paths), InputLimits()), source.options, curves)
     if not is_frame(X):
         raise ValueError("evaluate takes files and data frames: score takes matrices")
     given = model.about.get("input", {}).get("label_column") if y is None else y
     names = column_names(X) or ()
     stream = table(X, given if y is not None or given in names else None, weight, None, options)
-    return evaluate_rows(model, stream.chunks, stream.options)
+    return evaluate_rows(model, stream.chunks, stream.options, curves)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

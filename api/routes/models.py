@@ -148,18 +148,23 @@ async def predict(
 @router.post(
     "/{model_id}/evaluate", operation_id="evaluate", openapi_extra=body_of("EvaluationRequest"), responses=_EVALUATION
 )
-async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
-    """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective."""
+async def evaluate_model(
+    context: Context, request: Request, model_id: str, fields: JsonObject, curves: bool = False
+) -> dict[str, Any]:
+    """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective.
+
+    curves: with two classes, also points of the ROC curve and the precision-recall curve.
+    """
     name = only_field(fields, "dataset", str)
     model = (await run_in_threadpool(context.store.model, model_id))["id"]
-    return {"model_id": model, "dataset": name, **await _evaluate(context, request, model, name)}
+    return {"model_id": model, "dataset": name, **await _evaluate(context, request, model, name, curves)}
 
 
-async def _evaluate(context: AppContext, request: Request, model_id: str, dataset: str) -> dict[str, Any]:
+async def _evaluate(context: AppContext, request: Request, model_id: str, dataset: str, curves: bool) -> dict[str, Any]:
     """Wait for this request's turn, then evaluate a model on a dataset. Raises ServiceError, ClientDisconnect."""
     directories = await run_in_threadpool(_directories, context, model_id, dataset)
     try:
-        return await _in_turn(context, request, *directories)
+        return await _in_turn(context, request, *directories, curves)
     except ServiceError:
         # A model or dataset that was deleted meanwhile is unknown, not damaged.
         await run_in_threadpool(_directories, context, model_id, dataset)
@@ -175,6 +180,6 @@ def _directories(context: AppContext, model_id: str, dataset: str) -> tuple[Path
     return context.settings.models / model["id"], context.datasets.directory(record["id"])
 
 
-async def _in_turn(context: AppContext, request: Request, model: Path, dataset: Path) -> dict[str, Any]:
+async def _in_turn(context: AppContext, request: Request, model: Path, dataset: Path, curves: bool) -> dict[str, Any]:
     async with turn(request, context.shared.evaluations):
-        return await while_connected(request, evaluate_apart(model, dataset))
+        return await while_connected(request, evaluate_apart(model, dataset, curves))

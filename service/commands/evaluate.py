@@ -31,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz or .onnx")
     parser.add_argument("file", type=file_or_url, help="rows with labels, in any format of train; - for standard input")
     parser.add_argument("--json", action="store_true", help="print all figures as one object of JSON")
+    parser.add_argument(
+        "--curves",
+        action="store_true",
+        help="with two classes also points of the ROC and precision-recall curves, as JSON",
+    )
     add_input_options(parser)
 
 
@@ -40,11 +45,11 @@ def run(options: argparse.Namespace) -> int:
         model = MODEL_FORMATS[stored_format(options.model)].read(file)
     given = input_options(options)
     if isinstance(options.file, str):
-        found = evaluate_rows(model, SourceInput(list_files([options.file]), InputLimits()), given)
+        found = evaluate_rows(model, SourceInput(list_files([options.file]), InputLimits()), given, options.curves)
     else:
         with opened(options.file) as chunks:
-            found = evaluate_rows(model, chunks, given)
-    print(json.dumps(found) if options.json else "\n".join(lines(found)))
+            found = evaluate_rows(model, chunks, given, options.curves)
+    print(json.dumps(found) if options.json or options.curves else "\n".join(lines(found)))
     return 0
 
 

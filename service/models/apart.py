@@ -41,12 +41,17 @@ _MOST_SENT = 1 << 24  # bytes of a result
 _LOOK_SECONDS = 0.1
 
 
-async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
+async def evaluate_apart(model: Path, dataset: Path, curves: bool = False) -> dict[str, Any]:
     """Evaluate the model on the dataset, both given as directories, in a child process; cancelling kills it.
 
     Returns what `evaluate` returns. Raises ServiceError as `evaluate` does, and evaluation_failed if the process died.
     """
-    command = ["streamsvm.service.models.evaluation.evaluation", str(model), str(dataset)]
+    command = [
+        "streamsvm.service.models.evaluation.evaluation",
+        str(model),
+        str(dataset),
+        *(["curves"] if curves else []),
+    ]
     with Path(os.devnull).open("rb") as nothing:
         child = await fork_awaited(command, nothing.fileno())
     try:

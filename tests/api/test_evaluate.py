@@ -1,5 +1,6 @@
 """POST /v1/models/{id}/evaluate: the process's figures, and its faults as problems."""
 
+import numpy as np
 import pytest
 
 from streamsvm.service.models.apart import evaluate_apart
@@ -18,6 +19,16 @@ def test_the_figures_are_those_of_the_evaluation(filled):
     assert (found.pop("model_id"), found.pop("dataset")) == (filled.model, "data")
     assert {**found["confusion"], "labels": (1.0, -1.0)} == expected.pop("confusion")
     assert {key: found[key] for key in expected} == expected
+    assert "curves" not in found
+
+
+def test_curves_are_answered_if_asked_for(filled):
+    answer = filled.request("POST", f"/v1/models/{filled.model}/evaluate?curves=true", json={"dataset": "data"})
+    dataset = Dataset(filled.settings.datasets / filled.store.dataset("data")["id"])
+    found = answer.json()
+    assert found["curves"] == evaluate(some_model(), dataset, curves=True)["curves"]
+    recall, wrong = (found["curves"][f"{name}_positive_rate"] for name in ("true", "false"))
+    assert np.trapezoid(recall, wrong) == pytest.approx(found["auc"], rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def evaluated(served, open_page):
         page.select_option("#evaluate [name=dataset]", dataset)
         page.click("#evaluate button")
         page.locator("#found dl").first.wait_for()
-        url = f"{served.url}/v1/models/{served.models[name]}/evaluate"
+        url = f"{served.url}/v1/models/{served.models[name]}/evaluate?curves=true"
         return page, httpx.post(url, json={"dataset": dataset}, **PLAIN).json()
 
     return evaluate
@@ -82,6 +82,14 @@ def test_several_classes_are_drawn(evaluated):
 def test_two_classes_without_probabilities(evaluated):
     page, found = evaluated("two", "two")
     assert page.locator(".cell").count() == 4 and page.locator(".dot").count() == 0
+    captions = page.locator("#found figcaption").evaluate_all("all => all.map((each) => each.textContent)")
+    assert captions == ["Confusion", "ROC curve", "Precision and recall"]
+    points = titles(page, ".point")
+    n_points = len(found["curves"]["threshold"])
+    assert len(points) == 2 * n_points > 20
+    assert points[0] == "decision value above all: false positive rate 0.0%, true positive rate 0.0%"
+    assert points[n_points - 1].endswith("or more: false positive rate 100.0%, true positive rate 100.0%")
+    assert points[-1].endswith(f"or more: recall 100.0%, precision {100 * found['curves']['precision'][-1]:.1f}%")
     assert page.locator("[data-figure=auc]").inner_text() == f"{found['auc']:.4g}"
     # Once more, it is the same and not there twice.
     page.click("#evaluate button")

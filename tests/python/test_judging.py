@@ -34,6 +34,8 @@ def test_labels_of_the_table_judge(fitted, tmp_path, kind):
     found = fitted.evaluate(X)
     assert found["accuracy"] == pytest.approx(expected) and found["rows"] == 40
     assert found == fitted.evaluate(X, "answer")
+    curves = fitted.evaluate(X, curves=True)["curves"]
+    assert np.trapezoid(curves["true_positive_rate"], curves["false_positive_rate"]) == pytest.approx(found["auc"])
     assert [type(each["label"]) for each in found["classes"]] == [str, str]
 
 

@@ -46,10 +46,16 @@ function addPicture(charts, caption, draw) {
   draw(figure);
 }
 
-function showPictures({ confusion, reliability, weighted }) {
+function showPictures({ confusion, reliability, weighted, curves }) {
   const charts = added(found, "div", undefined, "charts");
   if (confusion && confusion.rows && confusion.labels.length <= MOST_DRAWN) {
     addPicture(charts, "Confusion", (figure) => drawConfusion(figure, confusion, weighted));
+  }
+  if (curves) {
+    const { threshold, true_positive_rate: recall, false_positive_rate: wrong, precision } = curves;
+    const told = (at, x, y) => `decision value ${threshold[at] === null ? "above all" : `${precise(threshold[at])} or more`}: ${x}, ${y}`;
+    addPicture(charts, "ROC curve", (figure) => drawRates(figure, ["false positive rate", wrong], ["true positive rate", recall], told));
+    addPicture(charts, "Precision and recall", (figure) => drawRates(figure, ["recall", recall], ["precision", precision], told));
   }
   if (reliability) {
     const of = confusion.labels.length === 2 ? `of ${confusion.labels[0]}` : "of the class predicted";
@@ -104,7 +110,7 @@ form.addEventListener("submit", async (event) => {
   status.textContent = "reading all rows …";
   try {
     // `form.dataset` would be the field of that name.
-    const evaluation = await send("POST", form.getAttribute("data-path"), { dataset: form.elements.dataset.value });
+    const evaluation = await send("POST", `${form.getAttribute("data-path")}?curves=true`, { dataset: form.elements.dataset.value });
     found.replaceChildren();
     showFigures(evaluation);
     showPictures(evaluation);

@@ -1,5 +1,5 @@
 "use strict";
-// Draws an evaluation as SVG: the confusion of classes, and the reliability of probabilities. A model's page loads it.
+// Draws an evaluation as SVG: the confusion of classes, curves, and the reliability of probabilities. A model's page loads it.
 
 const MOST_DRAWN = 100, MOST_WITH_NUMBERS = 12, MOST_WITH_NAMES = 40, LONGEST_NAME = 12;
 
@@ -58,16 +58,34 @@ function drawConfusion(place, { labels, rows }, weighted) {
   });
 }
 
-// Plots the share of rows of a class against the predicted probability, which agree on the diagonal. The bars count the rows of a bin.
-function drawReliability(place, bins) {
+// Makes a square picture with shares from 0 to 1 along both axes; returns it with where a share is, across and up.
+function square(place, description, title) {
   const edge = 45, side = roomIn(place, edge, 400), at = (share) => edge + side * share, up = (share) => 10 + side * (1 - share);
-  const most = Math.max(...bins.map((bin) => bin.rows));
-  const svg = picture(place, edge + side + 15, side + 60, "share that was so by the probability that was said");
+  const svg = picture(place, edge + side + 15, side + 60, description);
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     drawn(svg, "line", { x1: edge, x2: at(1), y1: up(tick), y2: up(tick), class: "grid" });
     drawn(svg, "text", { x: edge - 6, y: up(tick), class: "name", "text-anchor": "end", "font-size": 13 }, tick);
     drawn(svg, "text", { x: at(tick), y: side + 26, class: "name", "text-anchor": "middle", "font-size": 13 }, tick);
   }
+  drawn(svg, "text", { x: at(0.5), y: side + 46, class: "axis", "text-anchor": "middle" }, title);
+  return { svg, side, at, up };
+}
+
+// Plots shares against others, each a name and a list; a dot that is not seen tells its point by `told(place, x, y)`.
+function drawRates(place, [across, xs], [upward, ys], told) {
+  const { svg, at, up } = square(place, `${upward} by ${across}`, across);
+  if (across !== "recall") drawn(svg, "line", { x1: at(0), y1: up(0), x2: at(1), y2: up(1), class: "diagonal" });
+  drawn(svg, "polyline", { points: xs.map((x, k) => `${at(x)},${up(ys[k])}`).join(" "), class: "curve" });
+  xs.forEach((x, k) => {
+    const dot = drawn(svg, "circle", { cx: at(x), cy: up(ys[k]), r: 5, class: "point" });
+    drawn(dot, "title", {}, told(k, `${across} ${percent(x)}`, `${upward} ${percent(ys[k])}`));
+  });
+}
+
+// Plots the share of rows of a class against the predicted probability, which agree on the diagonal. The bars count the rows of a bin.
+function drawReliability(place, bins) {
+  const most = Math.max(...bins.map((bin) => bin.rows));
+  const { svg, side, at, up } = square(place, "share that was so by the probability that was said", "probability said");
   for (const bin of bins) {
     const height = 0.25 * bin.rows / most;
     const bar = drawn(svg, "rect", { x: at(bin.from) + 1, width: side / bins.length - 2, y: up(height), height: side * height, class: "bar" });
@@ -80,5 +98,4 @@ function drawReliability(place, bins) {
     const dot = drawn(svg, "circle", { cx: at(bin.probability), cy: up(bin.share), r: 5, class: "dot" });
     drawn(dot, "title", {}, `said ${percent(bin.probability)}, was so ${percent(bin.share)}, of ${bin.rows.toLocaleString("en")} rows`);
   }
-  drawn(svg, "text", { x: at(0.5), y: side + 46, class: "axis", "text-anchor": "middle" }, "probability said");
 }

@@ -1,6 +1,6 @@
 """Evaluates a model on a dataset, in a process of low priority (`nice`), so that training comes first.
 
-    python -m streamsvm.service.models.evaluation.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
+    python -m streamsvm.service.models.evaluation.evaluation MODEL_DIRECTORY DATASET_DIRECTORY [curves]
 
 Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. The disk of the dataset needs eight
 bytes a row, sixteen if rows have weights. Memory is three times the weights; for a kernel machine, eight bytes times
@@ -51,8 +51,8 @@ _NAP_SECONDS = 2e-3
 _LABELS_SHOWN = 10
 
 
-def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
-    """Compute the figures that `POST /v1/models/{id}/evaluate` answers with.
+def evaluate(model: Model, dataset: Dataset, curves: bool = False) -> dict[str, Any]:
+    """Compute the figures that `POST /v1/models/{id}/evaluate` answers with; `curves`: also the points of curves.
 
     Where rows have weights, every figure is weighted. Raises ServiceError label_mismatch or index_base_mismatch if
     labels or features are not the model's, input_mismatch if rows were made in another way, out_of_space.
@@ -81,7 +81,8 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     two = BinaryPass(applied, model.probability, scores, n_positive)
     _stream(dataset, two, encoder)
     ranking = two.ranking()
-    return _view(model, manifest, two, {**_class_figures(model, two), **ranking.figures(), **unknown})
+    drawn = {"curves": ranking.curves()} if curves else {}
+    return _view(model, manifest, two, {**_class_figures(model, two), **ranking.figures(), **drawn, **unknown})
 
 
 def _unknown_columns(matched: Matched) -> dict[str, Any]:
@@ -198,12 +199,12 @@ def _view(model: Model, manifest: Manifest, evaluation: EvaluationPass, figures:
     }
 
 
-def main(model: str, dataset: str) -> int:
+def main(model: str, dataset: str, *curves: str) -> int:
     """Print the evaluation, or its problem, as JSON; return the exit code. `model` and `dataset` are directories."""
     die_with_parent()
     os.nice(_NICE)
     try:
-        print(json.dumps(evaluate(read_model(Path(model)), Dataset(Path(dataset)))))
+        print(json.dumps(evaluate(read_model(Path(model)), Dataset(Path(dataset)), bool(curves))))
     except ServiceError as error:
         print(json.dumps({"problem": error.problem()}))
         return 1

@@ -17,14 +17,16 @@ from streamsvm.storage.models.model_file import Model
 _OF_TABLE = ("categorical", "missing", "categories", "n_features", "columns")
 
 
-def evaluate_rows(model: Model, rows: Iterable[bytes] | SourceInput, options: InputOptions) -> dict[str, Any]:
+def evaluate_rows(
+    model: Model, rows: Iterable[bytes] | SourceInput, options: InputOptions, curves: bool = False
+) -> dict[str, Any]:
     """Compute the figures of `evaluate` for rows that are not yet parsed. Raises InputError, and as `evaluate` does.
 
     options  options that differ from their defaults apply; the others are as in training
     """
     with temporary_directory(None, "streamsvm-evaluate-") as work:
         ingest(rows, work / "dataset", options_as_trained(model, options), InputLimits())
-        return evaluate(model, Dataset(work / "dataset"))
+        return evaluate(model, Dataset(work / "dataset"), curves)
 
 
 def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
