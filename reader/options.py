@@ -93,7 +93,8 @@ class InputOptions:
         label="Columns left out", **_COLUMNS,
     )  # fmt: skip
     categorical: str | None = option(
-        None, "of tables: columns of categories, between commas; `all`: all that are not numbers; null: none",
+        None, "of tables: columns of categories, between commas; `all`: all that have a word; null: those whose first "
+        "rows have words for the most part",
         label="Columns of categories (or all)", **_COLUMNS,
     )  # fmt: skip
     categories: Literal["dictionary", "hashed"] = option(

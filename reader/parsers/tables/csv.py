@@ -31,6 +31,7 @@ from streamsvm.reader.parsers.tables.fields import (
     find_delimiter,
     is_missing,
     label_type,
+    mostly_words,
 )
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
 from streamsvm.reader.parsers.tables.table import Fault, TableParser
@@ -222,14 +223,18 @@ class CsvParser(TableParser):
         return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1
 
     def _settle_columns(self, begin: int, end: int) -> None:
-        # With categorical=all, the first rows show which columns hold words.
-        if begin == end and self._options.categorical == ALL:
+        if begin == end and self.looks_for_words:
             return
         self._lines = _LineBatch(self._heading.n_columns)
         self.settle_features(partial(self._word_columns, begin, end))
 
     def _word_columns(self, begin: int, end: int) -> set[int]:
-        """Return the positions of columns with a word (`TextBatch.word_columns`) in the lines from `begin` to `end`."""
+        """Return the positions of columns with a word in the lines from `begin` to `end`.
+
+        If categorical is not "all": with words for the most part in the first of these lines.
+        """
+        if self._options.categorical != ALL:
+            return mostly_words(self._below(self._heading.n_columns, begin, end))
         places, lines = set[int](), _LineBatch(self._heading.n_columns)
         while begin < end:
             lines.rows, _, begin = kernel.split_lines(

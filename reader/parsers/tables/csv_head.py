@@ -111,7 +111,8 @@ def _places_of_text(options: InputOptions, labelled: bool, n_columns: int) -> se
     """Return the positions of the columns that may hold text in a table without names."""
     like = options.like or {}
     label = options.label_column or like.get("label_column") or ("1" if labelled else None)
-    if options.categorical == ALL or (like.get("categorical") and n_columns != like["n_columns"]):
+    is_open = options.categorical == ALL or (options.categorical is None and options.like is None)
+    if is_open or (like.get("categorical") and n_columns != like["n_columns"]):
         return set(range(n_columns))
     words = like["categorical"] if "columns" in like else listed(options.categorical or "")
     texts = [options.group_column, options.string_column, *words, None if options.label_type == "number" else label]

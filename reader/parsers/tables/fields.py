@@ -97,6 +97,15 @@ def is_text(field: bytes) -> bool:
     return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field) or is_truth(field))
 
 
+def mostly_words(rows: Sequence[Sequence[bytes]]) -> set[int]:
+    """Return the positions of columns in which more than half of these rows' fields that are not missing are words."""
+    return {
+        place
+        for place, column in enumerate(zip(*rows, strict=True))
+        if 2 * sum(map(is_text, column)) > sum(not is_missing(field) for field in column)
+    }
+
+
 def label_type(first: bytes) -> LabelType:
     """Return the type of labels, "string" or "number", by the first label; true and false are strings."""
     return "string" if is_text(first) or is_truth(first) else "number"

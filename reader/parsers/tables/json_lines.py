@@ -19,8 +19,17 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import HEAD_BYTES as _HEAD
 from streamsvm.reader.parsers.sniff import refuse_foreign
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, Heading, number_hint, too_many_columns
-from streamsvm.reader.parsers.tables.fields import FieldBatch, TextBatch, batch_rows, is_missing, label_type
+from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
+from streamsvm.reader.parsers.tables.fields import (
+    FieldBatch,
+    TextBatch,
+    batch_rows,
+    is_missing,
+    label_type,
+    mostly_words,
+)
 from streamsvm.reader.parsers.tables.matching import ToPredict
+from streamsvm.reader.parsers.tables.mixed_columns import ALL
 from streamsvm.reader.parsers.tables.table import Fault, TableParser
 from streamsvm.storage.rows.csr import Rows
 
@@ -216,7 +225,13 @@ class JsonlParser(TableParser):
             first = next((text for text in texts if not is_missing(text)), b"")
             if first:
                 self._names.type = label_type(first)
-        self.settle_features(lambda: {k for row in rows for k, value in enumerate(row) if type(value) is str})
+        self.settle_features(partial(self._word_columns, rows))
+
+    def _word_columns(self, rows: Sequence[Row]) -> set[int]:
+        if self._options.categorical == ALL:
+            return {k for row in rows for k, value in enumerate(row) if type(value) is str}
+        texts = [[cell_text(value).strip(_BLANKS).encode() for value in row] for row in rows[:LOOK_LINES]]
+        return mostly_words(texts)
 
     def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
         code, message, _ = fault

@@ -127,10 +127,10 @@ def new_columns(
     places = sorted(wanted - {*aside, *left_out, *of_index})
     if options.columns is not None and not places:
         raise InputError("columns_missing", "none of the columns is left to be a feature", line=1)
-    if options.categorical == ALL:
+    if options.categorical in (None, ALL):
         words = with_words.intersection(places)
     else:
-        words = set(heading.places(options.categorical, "categorical")) if options.categorical else set()
+        words = set(heading.places(options.categorical, "categorical"))
     if words - set(places):
         message = "a column in categorical is no feature: it is left out, or has labels, weights or groups"
         raise InputError("same_column", message, line=1)

@@ -86,6 +86,11 @@ class TableParser(Parser):
         """Whether the rows make a new dataset, so that options may still choose what a column holds."""
         return self.to_predict is None and self._options.like is None
 
+    @property
+    def looks_for_words(self) -> bool:
+        """Whether the first rows decide which columns hold words: all with a word, or those that mostly have words."""
+        return self.is_new and self._options.categorical in (None, ALL)
+
     def settle_heading(self, heading: Heading) -> None:
         """Find the columns of labels, weights and groups. Call it for each table of an input."""
         self._heading = heading
@@ -98,7 +103,7 @@ class TableParser(Parser):
     def settle_features(self, words: Callable[[], set[int]], index: Collection[str] = ()) -> Maker:
         """Decide which of the other columns make features; return the object that makes them.
 
-        words  returns the positions of the columns that hold words; called for a new dataset if categorical is "all"
+        words  returns the positions of the columns that hold words by the first rows; called if `looks_for_words`
         index  names of the columns that are an index of pandas by the file's metadata
         """
         place = string_place(self._options, self._heading, self._columns.aside)
@@ -112,7 +117,7 @@ class TableParser(Parser):
         elif like := options.like or (self.input if self._maker is not None else None):
             columns = columns_before(like, options, heading, aside.aside)
         else:
-            of_words = words() if options.categorical == ALL else set()
+            of_words = words() if self.looks_for_words else set()
             columns = new_columns(options, heading, aside.aside, of_words, index)
         if isinstance(self._maker, MixedFeatures):
             self._maker.columns = columns
