@@ -2,8 +2,6 @@
 
 Glasmachers and Dogan, "Accelerated linear SVM training with adaptive variable selection frequencies" (2013), algorithm
 3. How preferences become visits is a choice: by accumulators, as in their later programs, or by their algorithm 4.
-The visits of a sweep are in random order over all rows, as printed: a second visit to a row gains little while w is
-what the first one left.
 
 A pass is a sweep over all rows, which the cache holds. At first all preferences are equal. Later sweeps may miss most
 rows, and say nothing about them. So after a sweep whose M+ - M- is at most `tolerance`, preferences are made equal: the

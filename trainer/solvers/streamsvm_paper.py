@@ -32,8 +32,8 @@ from streamsvm.trainer.solvers.streamsvm_paper_kernel import (
     Ways,
     drawn,
     enter,
+    leave,
     paper_visits,
-    settle,
 )
 from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.statistics import DualStatistics, VisitSums
@@ -213,8 +213,9 @@ class _RowsToPick:
         self._let_all_in()
         left = self._forget(self._segments.keys() - {*step.fresh, *step.resident})
         self._learn(step.resident)
-        settle(left, self.listing, self._rule)
         slot, place = self.listing.slot, self.listing.place
+        for i in left[(place[left] < 0) & (slot[left] >= 0)].tolist():
+            leave(i, self.listing, self._rule)
         if step.pass_ != self._pass:
             self._pass, self._left = step.pass_, step.n_rows
             self._waiting = rng.permutation(np.flatnonzero((place >= 0) & (slot < 0)).astype(np.int32))

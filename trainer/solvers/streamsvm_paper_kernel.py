@@ -63,15 +63,7 @@ def drawn(seed: int, n: int, listing: Listing, arrivals: Arrivals, places: Array
         places[k] = listing.place[listing.ids[r] if r < n else coming[r - n]]
 
 
-# settle(left (k,) int32, listing, rule): unlists those rows of `left` that the reader's cache does not hold any more.
-# leave, enter(i, listing, rule): unlist a listed row, list a row unless it is listed. All change listing and rule.
-
-
-@njit(cache=True)
-def settle(left: Array, listing: Listing, rule: Array) -> None:
-    for i in left:
-        if listing.place[i] < 0 and listing.slot[i] >= 0:
-            leave(i, listing, rule)
+# leave, enter(i, listing, rule): unlist a listed row, list a row unless it is listed. Both change listing and rule.
 
 
 @njit(cache=True)

@@ -53,10 +53,10 @@ class Adaptive:
         shuffle(int(rng.integers(1, 1 << 32)), schedule)
         return schedule
 
-    def visits(self, row_id: Array, rng: np.random.Generator) -> Array:
+    def visits(self, row_id: Array, _rng: np.random.Generator) -> Array:
         """Return how often this sweep visits each row, (n,) int32."""
         visits = np.empty(len(row_id), np.int32)
-        self._share(row_id, visits, rng)
+        share_visits(row_id, self._q, self._preference, self._credit, visits)
         return visits
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
@@ -67,10 +67,6 @@ class Adaptive:
         """Return the arrays from which another Adaptive goes on, as its `kept`."""
         return {"preference": self._preference, "credit": self._credit, "mean_gain": self._mean}
 
-    def _share(self, row_id: Array, visits: Array, _rng: np.random.Generator) -> None:
-        """Fill `visits` (n,) int32 with how often each row is visited in this sweep."""
-        share_visits(row_id, self._q, self._preference, self._credit, visits)
-
 
 class Sampled(Adaptive):
     """Shares visits out at random: every sweep makes as many visits as there are rows (algorithm 4 as printed)."""
@@ -79,8 +75,10 @@ class Sampled(Adaptive):
         super().begin_sweep(row_ids)
         self._left = np.array([self._rows, self._rows / self._q])
 
-    def _share(self, row_id: Array, visits: Array, rng: np.random.Generator) -> None:
+    def visits(self, row_id: Array, rng: np.random.Generator) -> Array:
+        visits = np.empty(len(row_id), np.int32)
         sample_visits(row_id, int(rng.integers(1, 1 << 32)), self._preference, self._left, visits)
+        return visits
 
 
 # value of a job's field -> schedule
