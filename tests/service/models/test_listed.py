@@ -160,7 +160,7 @@ def test_rows_that_come_later(tmp_path):
     dataset = Dataset(tmp_path / "data")
     assert dataset.manifest.n_features == LAST and dataset.manifest.listed == N_FEATURES
     assert dataset.manifest.width < (1 << 21) + 100
-    model = train(tmp_path / "run", tmp_path / "data")
+    model = train(tmp_path / "run", tmp_path / "data", max_passes=4)
     assert len(model.w) <= 2 * N_FEATURES
     predicted = [
         next(Predictor(model).predict_text([text_of(X[rows], labels[rows], each)])).labels
@@ -199,7 +199,7 @@ def test_heaviest_words_of_documents_hashed_far_apart(tmp_path):
     for n_features in (1 << 20, 1 << 27):
         directory = tmp_path / str(n_features)
         ingest(["\n".join(lines).encode()], directory, InputOptions("text", n_features=n_features), threads=1)
-        model = train(tmp_path / f"run{n_features}", directory)
+        model = train(tmp_path / f"run{n_features}", directory, max_passes=4)
         about = {**model.about, **input_about(Dataset(directory).manifest)}
         (entry,) = with_heaviest(replace(model, about=about), directory).about["heaviest"]
         found[n_features] = [each["word"] for sign in ("positive", "negative") for each in entry[sign][:3]]
