@@ -154,14 +154,14 @@ def test_an_index_of_pandas_is_left_out_and_said(tmp_path, name, data, format_):
 
 
 def test_names_take_time_in_proportion_and_have_a_bound():
-    names = ",".join(f"f{k}" for k in range(200_000))
-    text = f"label,{names}\n1,".encode() + b",".join([b"2"] * 200_000) + b"\n"
+    names = ",".join(f"f{k}" for k in range(50_000))
+    text = f"label,{names}\n1,".encode() + b",".join([b"2"] * 50_000) + b"\n"
     parser = CsvParser(InputOptions("csv", drop_columns="f7"), InputLimits())
     assert sum(map(len, parser.parse_chunks([text]))) == 1
     further = CsvParser(InputOptions("csv", like=parser.input), InputLimits(), None, ToPredict())
-    backwards = ",".join(f"f{k}" for k in reversed(range(200_000)))
-    (rows,) = further.parse_chunks([f"{backwards}\n".encode() + b",".join([b"2"] * 200_000) + b"\n"])
-    assert rows.nnz == 199_999
+    backwards = ",".join(f"f{k}" for k in reversed(range(50_000)))
+    (rows,) = further.parse_chunks([f"{backwards}\n".encode() + b",".join([b"2"] * 50_000) + b"\n"])
+    assert rows.nnz == 49_999
     with pytest.raises(InputError) as caught:
         list(CsvParser(InputOptions("csv"), InputLimits()).parse_chunks([b"1," * MOST_COLUMNS + b"1\n"]))
     assert caught.value.code == "too_many_columns"
