@@ -145,7 +145,9 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         check_is_fitted(self, "history_")
         return plot_history(self.history_, *self._ends, ax)
 
-    def evaluate(self, X: Any, y: Any = None, sample_weight: Any = None, curves: bool = False) -> dict[str, Any]:
+    def evaluate(
+        self, X: Any, y: Any = None, sample_weight: Any = None, curves: bool = False, threshold: str = ""
+    ) -> dict[str, Any]:
         """Return the figures of a service's evaluation: accuracy, AUC, errors of each class, or squared errors.
 
         Parameters
@@ -157,10 +159,12 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         curves : bool, default=False
             Whether, with two classes, `curves` has points of the ROC curve and the precision-recall curve: lists
             `threshold`, `true_positive_rate`, `false_positive_rate` and `precision`, at most 1,000 points.
+        threshold : str, default=""
+            With two classes, a rule that chooses `threshold` on these rows: "f1", "precision>=0.9" or "costs=5:1".
         """
         check_is_fitted(self, "model_")
         with told_plainly():
-            return evaluated(self._to_judge(), X, y, sample_weight, self.input_options, curves)
+            return evaluated(self._to_judge(), X, y, sample_weight, self.input_options, curves, threshold)
 
     def _begin_anew(self) -> None:
         """Drop the rows of earlier calls, and the workspace that holds them."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -11,11 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.base import StreamEstimator, as_python, decoded, described, keep_parameters
 from streamsvm.callbacks import telling_callbacks
+from streamsvm.errors import told_plainly
 from streamsvm.frames import is_column
 from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced, label_text, with_absent
 from streamsvm.prediction import Decisions
 from streamsvm.raw import has_labels, judged
 from streamsvm.service.models.heaviest import input_about
+from streamsvm.service.models.threshold import cut_at
 from streamsvm.sources import Source, is_files
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array
@@ -86,6 +88,20 @@ class _Classification(ClassifierMixin, Decisions, StreamEstimator):
             return super().score(X, y, sample_weight)
         found, expected = judged(X, self._to_judge(), y)
         return float(np.average(found == expected, weights=sample_weight))
+
+    def set_threshold(self, threshold: float) -> Self:
+        """Cut decision values of two classes at a threshold: from now on they are lower by it; return self.
+
+        Parameters
+        ----------
+        threshold : float
+            Decision value above which classes_[1] is predicted; `evaluate(X, threshold="f1")` chooses one.
+        """
+        check_is_fitted(self, "model_")
+        with told_plainly():
+            self.model_ = cut_at(self.model_, threshold)
+        self.intercept_ = np.atleast_1d(np.array(self.model_.intercept, np.float64))
+        return self
 
     def _to_judge(self) -> Model:
         """Return the model with its labels True and False as words, as files have them."""

@@ -85,19 +85,19 @@ def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
 
 
 def evaluated(
-    model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any] | None, curves: bool = False
+    model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any] | None, curves: bool = False, threshold: str = ""
 ) -> dict[str, Any]:
     """Return the figures of an evaluation on a file or a frame; for the other arguments see `files` and `table`."""
     if is_files(X):
         source = files(X, y, weight, options)
         paths = [str(path) for path in source.paths]
-        return evaluate_rows(model, SourceInput(list_files(paths), InputLimits()), source.options, curves)
+        return evaluate_rows(model, SourceInput(list_files(paths), InputLimits()), source.options, curves, threshold)
     if not is_frame(X):
         raise ValueError("evaluate takes files and data frames: score takes matrices")
     given = model.about.get("input", {}).get("label_column") if y is None else y
     names = column_names(X) or ()
     stream = table(X, given if y is not None or given in names else None, weight, None, options)
-    return evaluate_rows(model, stream.chunks, stream.options, curves)
+    return evaluate_rows(model, stream.chunks, stream.options, curves, threshold)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

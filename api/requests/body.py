@@ -137,12 +137,15 @@ def too_large(most_bytes: int) -> ServiceError:
     return ServiceError("body_too_large", f"the body has more than {most_bytes} bytes")
 
 
-def only_field(fields: dict[str, Any], name: str, kind: type[str] | type[int]) -> Any:
+_KINDS = {str: "text", int: "whole number", float: "number"}
+
+
+def only_field(fields: dict[str, Any], name: str, kind: type[str] | type[int] | type[float]) -> Any:
     """Return the value of the only field that a body may have. Raises ServiceError unknown_field or wrong_type."""
     example = json.dumps({name: "text" if kind is str else 1})
     hint = f"Send {example}."
     refuse_other_fields(fields, {name}, hint)
     value = fields.get(name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ServiceError("wrong_type", f"{name} is no {'text' if kind is str else 'whole number'}", hint)
+    if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+        raise ServiceError("wrong_type", f"{name} is no {_KINDS[kind]}", hint)
     return value

@@ -22,7 +22,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.answers import ANSWERS
-from streamsvm.service.models.registry import delete_model, load_head, model_file, model_view
+from streamsvm.service.models.registry import cut_model, delete_model, load_head, model_file, model_view
 from streamsvm.service.room import RoomFile
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -149,22 +149,42 @@ async def predict(
     "/{model_id}/evaluate", operation_id="evaluate", openapi_extra=body_of("EvaluationRequest"), responses=_EVALUATION
 )
 async def evaluate_model(
-    context: Context, request: Request, model_id: str, fields: JsonObject, curves: bool = False
+    context: Context, request: Request, model_id: str, fields: JsonObject, curves: bool = False, threshold: str = ""
 ) -> dict[str, Any]:
     """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective.
 
     curves: with two classes, also points of the ROC curve and the precision-recall curve.
+    threshold: a rule that chooses the answer's `threshold` on these rows, `f1`, `precision>=0.9` or `costs=5:1`.
     """
     name = only_field(fields, "dataset", str)
     model = (await run_in_threadpool(context.store.model, model_id))["id"]
-    return {"model_id": model, "dataset": name, **await _evaluate(context, request, model, name, curves)}
+    return {"model_id": model, "dataset": name, **await _evaluate(context, request, model, name, (curves, threshold))}
 
 
-async def _evaluate(context: AppContext, request: Request, model_id: str, dataset: str, curves: bool) -> dict[str, Any]:
+@router.post(
+    "/{model_id}/threshold",
+    status_code=201,
+    operation_id="setThreshold",
+    openapi_extra=body_of("ThresholdRequest"),
+    responses=answers("Model", 201),
+)
+def set_threshold(context: Context, model_id: str, fields: JsonObject) -> dict[str, Any]:
+    """Make a model that predicts the first of two classes where this one's decision value is above a threshold.
+
+    It is another model, with an id of its own, for a model never changes: register it as the next version of a name.
+    Every route and every file of it predicts so; its decision values are lower by the threshold.
+    """
+    threshold = only_field(fields, "threshold", float)
+    return cut_model(context.settings, context.store, model_id, float(threshold))
+
+
+async def _evaluate(
+    context: AppContext, request: Request, model_id: str, dataset: str, asked: tuple[bool, str]
+) -> dict[str, Any]:
     """Wait for this request's turn, then evaluate a model on a dataset. Raises ServiceError, ClientDisconnect."""
     directories = await run_in_threadpool(_directories, context, model_id, dataset)
     try:
-        return await _in_turn(context, request, *directories, curves)
+        return await _in_turn(context, request, *directories, asked)
     except ServiceError:
         # A model or dataset that was deleted meanwhile is unknown, not damaged.
         await run_in_threadpool(_directories, context, model_id, dataset)
@@ -180,6 +200,8 @@ def _directories(context: AppContext, model_id: str, dataset: str) -> tuple[Path
     return context.settings.models / model["id"], context.datasets.directory(record["id"])
 
 
-async def _in_turn(context: AppContext, request: Request, model: Path, dataset: Path, curves: bool) -> dict[str, Any]:
+async def _in_turn(
+    context: AppContext, request: Request, model: Path, dataset: Path, asked: tuple[bool, str]
+) -> dict[str, Any]:
     async with turn(request, context.shared.evaluations):
-        return await while_connected(request, evaluate_apart(model, dataset, curves))
+        return await while_connected(request, evaluate_apart(model, dataset, *asked))

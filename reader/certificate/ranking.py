@@ -5,7 +5,7 @@ negative ones. The ROC curve is tp / P over fp / N (Fawcett 2006), the other one
 tp / P, where P and N are all positive and all negative rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,38 @@ class Ranking:
             "precision": [1.0, *_shares(tp, tp + fp, 1.0).tolist()],
         }
 
+    def at_corner(self, worth: Callable[[Array, Array, float], Array]) -> float | None:
+        """Return the threshold of the largest worth(tp, fp, P), halfway to the next lower score; None as `curves`.
+
+        worth  a function of whose values the largest is at a corner of the ROC curve's convex hull, or at its end
+        """
+        if not self._P or not self._N:
+            return None
+        scores = np.array([-np.inf, *self._corners(), np.inf])
+        found = worth(_up_to(self._positive, scores), _up_to(self._negative, scores), self._P)
+        return self._below(float(scores[np.argmax(found)]))
+
+    def at_precision(self, precision: float) -> float | None:
+        """Return the threshold of the largest recall at a precision, or a higher one; None if there is none."""
+        found = None
+        for own, scores in self._positive_rows():
+            tp = _up_to(self._positive, scores)
+            good = scores[(own > 0) & (_shares(tp, tp + _up_to(self._negative, scores), 0.0) >= precision)]
+            found = self._below(float(good[-1])) if len(good) else found
+        return found
+
+    def _below(self, score: float) -> float:
+        """Return a threshold just after a negated score: halfway to the next one, or 1 away at either end."""
+        highest = min(column[0].real for column in (self._positive, self._negative) if len(column))
+        lowest = max(column[-1].real for column in (self._positive, self._negative) if len(column))
+        if score < highest:
+            return float(1.0 - highest)
+        if score >= lowest:
+            return float(-lowest - 1.0)
+        places = [(column, _end(column, score)) for column in (self._positive, self._negative)]
+        after = min(column[place].real for column, place in places if place < len(column))
+        return float(-(score + after) / 2.0)
+
     def _chosen(self) -> Array:
         """Return the negated thresholds of the points to show but the first, ascending."""
         columns, most = (self._positive, self._negative), MOST_POINTS - 1
@@ -155,6 +187,11 @@ def _distinct(column: Array, most: int) -> Array:
     found, at = list[float](), 0
     while at < len(column) and len(found) <= most:
         found.append(float(column[at].real))
-        bound = found[-1] if column.dtype != WEIGHTED else complex(found[-1], np.inf)
-        at = int(np.searchsorted(column, bound, "right"))
+        at = _end(column, found[-1])
     return np.array(found)
+
+
+def _end(column: Array, score: float) -> int:
+    """Return the number of rows of a sorted column up to a score."""
+    bound = score if column.dtype != WEIGHTED else complex(score, np.inf)
+    return int(np.searchsorted(column, bound, "right"))

@@ -14,6 +14,7 @@ from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.models.threshold import RULES
 from streamsvm.service.terminal.display import counted
 from streamsvm.service.terminal.inputs import file_or_url
 
@@ -21,7 +22,7 @@ _FIGURES = {
     "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "f1": "F1", "auc": "area under the ROC curve",
     "average_precision": "average precision",
     "log_loss": "log loss", "brier_score": "Brier score", "mse": "mean squared error",
-    "mae": "mean absolute error", "r2": "R^2", "objective": "objective",
+    "mae": "mean absolute error", "r2": "R^2", "threshold": "threshold", "objective": "objective",
 }  # fmt: skip
 
 
@@ -36,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with two classes also points of the ROC and precision-recall curves, as JSON",
     )
+    parser.add_argument(
+        "--threshold", metavar="RULE", default="", help=f"with two classes also the threshold that is best by {RULES}"
+    )
     add_input_options(parser)
 
 
@@ -45,10 +49,12 @@ def run(options: argparse.Namespace) -> int:
         model = MODEL_FORMATS[stored_format(options.model)].read(file)
     given = input_options(options)
     if isinstance(options.file, str):
-        found = evaluate_rows(model, SourceInput(list_files([options.file]), InputLimits()), given, options.curves)
+        found = evaluate_rows(
+            model, SourceInput(list_files([options.file]), InputLimits()), given, options.curves, options.threshold
+        )
     else:
         with opened(options.file) as chunks:
-            found = evaluate_rows(model, chunks, given, options.curves)
+            found = evaluate_rows(model, chunks, given, options.curves, options.threshold)
     print(json.dumps(found) if options.json or options.curves else "\n".join(lines(found)))
     return 0
 

@@ -1,4 +1,4 @@
-"""Models of a service: get, ls, show, register, names, alias."""
+"""Models of a service: get, ls, show, threshold, register, names, alias."""
 
 import argparse
 from pathlib import Path
@@ -23,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_action(actions, "ls", ls)
     showing = add_action(actions, "show", show)
     showing.add_argument("model", help=f"{_REFERENCE}, or a file")
+    cutting = add_action(actions, "threshold", threshold)
+    cutting.add_argument("model", help=_REFERENCE)
+    cutting.add_argument("threshold", type=float, help="decision value above which the first class is predicted")
     registering = add_action(actions, "register", register)
     registering.add_argument("model", help=_REFERENCE)
     registering.add_argument("name", help="a name: the model becomes its next version")
@@ -71,6 +74,13 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def threshold(options: argparse.Namespace) -> int:
+    """Make a model that cuts the decision values of another, of two classes, at a threshold."""
+    made = RemoteModel(Client(options.url), options.model).cut(options.threshold)
+    print_json(made.refresh().view) if options.json else print(made.id)
+    return 0
+
+
 def register(options: argparse.Namespace) -> int:
     """Make a model the next version of a name."""
     version = RemoteModel(Client(options.url), options.model).register(options.name)
@@ -109,7 +119,18 @@ def alias(options: argparse.Namespace) -> int:
     return 0
 
 
-_SHOWN = ("features", "bias", "kernel", "converged", "stop_reason", "passes", "input", "score", "certificate")
+_SHOWN = (
+    "features",
+    "bias",
+    "kernel",
+    "converged",
+    "stop_reason",
+    "passes",
+    "input",
+    "score",
+    "threshold",
+    "certificate",
+)
 
 
 def _view(options: argparse.Namespace) -> dict[str, Any]:

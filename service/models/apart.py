@@ -41,7 +41,7 @@ _MOST_SENT = 1 << 24  # bytes of a result
 _LOOK_SECONDS = 0.1
 
 
-async def evaluate_apart(model: Path, dataset: Path, curves: bool = False) -> dict[str, Any]:
+async def evaluate_apart(model: Path, dataset: Path, curves: bool = False, threshold: str = "") -> dict[str, Any]:
     """Evaluate the model on the dataset, both given as directories, in a child process; cancelling kills it.
 
     Returns what `evaluate` returns. Raises ServiceError as `evaluate` does, and evaluation_failed if the process died.
@@ -50,7 +50,8 @@ async def evaluate_apart(model: Path, dataset: Path, curves: bool = False) -> di
         "streamsvm.service.models.evaluation.evaluation",
         str(model),
         str(dataset),
-        *(["curves"] if curves else []),
+        "curves" if curves else "",
+        threshold,
     ]
     with Path(os.devnull).open("rb") as nothing:
         child = await fork_awaited(command, nothing.fileno())

@@ -7,19 +7,20 @@ from datetime import datetime
 from typing import Any
 
 from streamsvm.service.datasets.views import input_view
-from streamsvm.service.errors import ModelFormatError
+from streamsvm.service.errors import ModelFormatError, needing_space
 from streamsvm.service.jobs.lanes.outcome import Outcome
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.heaviest import input_about, with_heaviest
-from streamsvm.service.records.database import new_id
+from streamsvm.service.models.threshold import cut_at
+from streamsvm.service.records.database import new_id, now
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecording
 from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
 from streamsvm.storage.models.model_file import Model, ModelHead, read_head, read_model, write_model
 
-_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "score", "heaviest")
+_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "score", "heaviest", "threshold")
 
 
 def model_view(record: dict[str, Any], model: ModelHead) -> dict[str, Any]:
@@ -73,6 +74,26 @@ def unpublish_models(settings: Settings, published: Iterable[dict[str, Any]]) ->
     """Remove the files of models that will not be recorded."""
     for each in published:
         remove(settings.models / each["model_id"])
+
+
+def cut_model(settings: Settings, store: Store, reference: str, threshold: float) -> dict[str, Any]:
+    """Publish the model that cuts another model's decision values at a threshold; return its description.
+
+    Raises ServiceError unknown_model, unknown_alias, threshold_range, out_of_space.
+    """
+    record = store.model(reference)
+    model = cut_at(load_model(settings, record["id"]), threshold)
+    directory = settings.models / new_id("mdl")
+    mark(directory)
+    try:
+        with needing_space():
+            write_model(directory, model)
+        store.adopt_model(directory.name, now(), record["job_id"])
+    except BaseException:
+        remove(directory)
+        raise
+    unmark(directory)
+    return model_view(store.model(directory.name), load_head(settings, directory.name))
 
 
 def model_bytes(settings: Settings, model_id: str) -> int:

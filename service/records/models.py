@@ -62,10 +62,10 @@ class ModelRecords(Records):
         """Return all records of models, the newest first."""
         return self._all("SELECT * FROM models ORDER BY id DESC")
 
-    def adopt_model(self, model_id: str, created_at: str) -> None:
-        """Record a model that has files but no record, without a job; `created_at` is when the model was made."""
+    def adopt_model(self, model_id: str, created_at: str, job_id: str = "") -> None:
+        """Record a model that has files but no record; it was made at `created_at`, job_id "" stands for no job."""
         with self._database.write() as connection:
-            connection.execute("INSERT INTO models VALUES (?, '', ?)", (model_id, created_at))
+            connection.execute("INSERT INTO models VALUES (?, ?, ?)", (model_id, job_id, created_at))
 
     def delete_model(self, model_id: str) -> None:
         """Delete the records of a model and its versions. Raises ServiceError unknown_model, model_in_use."""

@@ -71,6 +71,11 @@ class RemoteModel(Remote):
         """Make the model the next version of the registered model `name`; return the version."""
         return self._connection.json("POST", f"{self.path}/register", {"name": name})["version"]
 
+    def cut(self, threshold: float) -> "RemoteModel":
+        """Make a model that predicts the first of two classes for decision values above the threshold; return it."""
+        made = self._connection.json("POST", f"{self.path}/threshold", {"threshold": threshold})
+        return RemoteModel(self._connection, made["id"])
+
     def download(self, path: str | PathLike[str], format: str | None = None) -> None:
         """Write the model to a file, in the format that the ending of its name says; `streamsvm.load` reads the file.
 

@@ -81,7 +81,7 @@ def test_several_classes_are_drawn(evaluated):
 
 def test_two_classes_without_probabilities(evaluated):
     page, found = evaluated("two", "two")
-    assert page.locator(".cell").count() == 4 and page.locator(".dot").count() == 0
+    assert page.locator(".charts .cell").count() == 4 and page.locator(".dot").count() == 0
     captions = page.locator("#found figcaption").evaluate_all("all => all.map((each) => each.textContent)")
     assert captions == ["Confusion", "ROC curve", "Precision and recall"]
     points = titles(page, ".point")
@@ -91,10 +91,25 @@ def test_two_classes_without_probabilities(evaluated):
     assert points[n_points - 1].endswith("or more: false positive rate 100.0%, true positive rate 100.0%")
     assert points[-1].endswith(f"or more: recall 100.0%, precision {100 * found['curves']['precision'][-1]:.1f}%")
     assert page.locator("[data-figure=auc]").inner_text() == f"{found['auc']:.4g}"
+    # At the threshold that the model has, the slider shows the confusion of the evaluation.
+    assert titles(page, "#threshold .cell") == titles(page, ".charts .cell")
+    slider = page.locator("#threshold input")
+    slider.press("Home")
+    assert page.locator("#threshold output").inner_text().endswith("precision 100.0%, recall 0.0%")
     # Once more, it is the same and not there twice.
     page.click("#evaluate button")
     page.locator("#evaluate button:not([disabled])").wait_for()
-    assert page.locator(".cell").count() == 4
+    assert page.locator(".charts .cell").count() == 4
+    for _ in range(3):
+        slider.press("ArrowRight")
+    shown = titles(page, "#threshold .cell")
+    before = page.url
+    page.click("#threshold button")
+    page.wait_for_url(lambda url: url != before)
+    page.select_option("#evaluate [name=dataset]", "two")
+    page.click("#evaluate button")
+    page.locator("#found dl").first.wait_for()
+    assert page.url != before and titles(page, ".charts .cell") == shown
 
 
 def test_regression_has_no_pictures(evaluated):

@@ -1,5 +1,7 @@
 """Estimators are judged on files and frames that have the labels; a first batch may have one class."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,9 @@ def test_labels_of_the_table_judge(fitted, tmp_path, kind):
     assert found["accuracy"] == pytest.approx(expected) and found["rows"] == 40
     assert found == fitted.evaluate(X, "answer")
     curves = fitted.evaluate(X, curves=True)["curves"]
+    cut = copy.deepcopy(fitted).set_threshold(fitted.evaluate(X, threshold="costs=1:1000")["threshold"])
+    lowest = fitted.decision_function(FRAME)[(FRAME["answer"] == fitted.classes_[1]).to_numpy()].min()
+    assert (cut.predict(FRAME)[fitted.decision_function(FRAME) >= lowest] == fitted.classes_[1]).all()
     assert np.trapezoid(curves["true_positive_rate"], curves["false_positive_rate"]) == pytest.approx(found["auc"])
     assert [type(each["label"]) for each in found["classes"]] == [str, str]
 

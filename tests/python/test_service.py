@@ -71,6 +71,9 @@ def test_names_of_models(client, service, capsys):
     assert model.register("churn") == 1  # by the job
     registered = client.registered_model("churn").move("champion", 1)
     assert registered.version("champion").view["id"] == registered.version(1).view["id"] == model.id
+    capsys.readouterr()
+    assert main(["model", "threshold", model.id, "0.25", "--url", service.url]) == 0
+    assert client.model(capsys.readouterr().out.strip()).view["threshold"] == 0.25
     assert main(["model", "register", model.id, "other", "--url", service.url]) == 0
     assert main(["model", "alias", "other", "old", "1", "--url", service.url]) == 0
     assert main(["model", "names", "--url", service.url]) == 0

@@ -63,6 +63,42 @@ function showPictures({ confusion, reliability, weighted, curves }) {
   }
 }
 
+// A slider over the points of the curves: what a threshold there does to the rows, and a model that is cut there.
+function showThreshold({ curves, classes, confusion, weighted }) {
+  if (!curves) return;
+  const { threshold, true_positive_rate: recall, false_positive_rate: wrong, precision } = curves;
+  const [P, N] = classes.map(({ rows, weight }) => weight ?? rows), last = threshold.length - 1;
+  const place = added(found, "section"), figure = document.createElement("figure");
+  added(place, "h3", "Threshold");
+  const slider = added(place, "input"), told = added(place, "output"), use = added(place, "button", "Use this threshold");
+  place.id = "threshold";
+  figure.className = "card";
+  place.appendChild(figure);
+  // Just below the row's decision value, so that rounding does not lose the row.
+  const cut = (at) => (at ? threshold[at] - 1e-9 * Math.max(1, Math.abs(threshold[at])) : threshold[1] + 1e-9 * Math.max(1, Math.abs(threshold[1])));
+  const show = () => {
+    const at = Number(slider.value), tp = recall[at] * P, fp = wrong[at] * N, rounded = weighted ? (count) => count : Math.round;
+    told.textContent = `${confusion.labels[0]} above ${precise(cut(at))}: precision ${percent(precision[at])}, recall ${percent(recall[at])}`;
+    figure.replaceChildren();
+    drawConfusion(figure, { labels: confusion.labels, rows: [[tp, P - tp], [fp, N - fp]].map((row) => row.map(rounded)) }, weighted);
+  };
+  const now = Math.max(0, threshold.findLastIndex((value) => value !== null && value > 0));
+  Object.assign(slider, { type: "range", min: 0, max: last, value: now });
+  slider.setAttribute("aria-label", "threshold");
+  slider.addEventListener("input", show);
+  use.addEventListener("click", async () => {
+    use.disabled = true;
+    try {
+      const made = await send("POST", form.getAttribute("data-path").replace(/evaluate$/, "threshold"), { threshold: cut(Number(slider.value)) });
+      location.assign(location.pathname.replace(/[^/]+$/, made.id));
+    } catch (problem) {
+      showFault(form.parentElement, problem);
+      use.disabled = false;
+    }
+  });
+  show();
+}
+
 // Makes a table with a caption; columns after the first `texts` ones are numbers.
 function addTable(place, id, caption, titles, texts, lines) {
   const around = added(place, "div", undefined, "scroll"), table = added(around, "table");
@@ -114,6 +150,7 @@ form.addEventListener("submit", async (event) => {
     found.replaceChildren();
     showFigures(evaluation);
     showPictures(evaluation);
+    showThreshold(evaluation);
     showConfused(evaluation);
     showClasses(evaluation);
     showFault(form.parentElement, null);

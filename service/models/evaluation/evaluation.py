@@ -1,6 +1,6 @@
 """Evaluates a model on a dataset, in a process of low priority (`nice`), so that training comes first.
 
-    python -m streamsvm.service.models.evaluation.evaluation MODEL_DIRECTORY DATASET_DIRECTORY [curves]
+    python -m streamsvm.service.models.evaluation.evaluation MODEL_DIRECTORY DATASET_DIRECTORY [CURVES [THRESHOLD]]
 
 Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. The disk of the dataset needs eight
 bytes a row, sixteen if rows have weights. Memory is three times the weights; for a kernel machine, eight bytes times
@@ -31,6 +31,7 @@ from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.predicting.answers import first_names, shown_label
 from streamsvm.service.models.predicting.applied import Mapped
 from streamsvm.service.models.predicting.input_match import Matched, check_base, match_dataset
+from streamsvm.service.models.threshold import check_two_classes, threshold_by
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import StorageError
@@ -51,12 +52,17 @@ _NAP_SECONDS = 2e-3
 _LABELS_SHOWN = 10
 
 
-def evaluate(model: Model, dataset: Dataset, curves: bool = False) -> dict[str, Any]:
-    """Compute the figures that `POST /v1/models/{id}/evaluate` answers with; `curves`: also the points of curves.
+def evaluate(model: Model, dataset: Dataset, curves: bool = False, threshold: str = "") -> dict[str, Any]:
+    """Compute the figures that `POST /v1/models/{id}/evaluate` answers with.
+
+    curves     whether, with two classes, points of curves are among them
+    threshold  a rule by which `threshold` is chosen on these rows, see `threshold_by`; "": none is
 
     Where rows have weights, every figure is weighted. Raises ServiceError label_mismatch or index_base_mismatch if
     labels or features are not the model's, input_mismatch if rows were made in another way, out_of_space.
     """
+    if threshold:
+        check_two_classes(model)
     manifest = dataset.manifest
     labels = _codes(model, manifest)
     _check(model, labels, manifest)
@@ -81,7 +87,9 @@ def evaluate(model: Model, dataset: Dataset, curves: bool = False) -> dict[str, 
     two = BinaryPass(applied, model.probability, scores, n_positive)
     _stream(dataset, two, encoder)
     ranking = two.ranking()
-    drawn = {"curves": ranking.curves()} if curves else {}
+    drawn: dict[str, Any] = {"curves": ranking.curves()} if curves else {}
+    if threshold:
+        drawn["threshold"] = threshold_by(threshold, ranking)
     return _view(model, manifest, two, {**_class_figures(model, two), **ranking.figures(), **drawn, **unknown})
 
 
@@ -199,12 +207,12 @@ def _view(model: Model, manifest: Manifest, evaluation: EvaluationPass, figures:
     }
 
 
-def main(model: str, dataset: str, *curves: str) -> int:
+def main(model: str, dataset: str, curves: str = "", threshold: str = "") -> int:
     """Print the evaluation, or its problem, as JSON; return the exit code. `model` and `dataset` are directories."""
     die_with_parent()
     os.nice(_NICE)
     try:
-        print(json.dumps(evaluate(read_model(Path(model)), Dataset(Path(dataset)), bool(curves))))
+        print(json.dumps(evaluate(read_model(Path(model)), Dataset(Path(dataset)), bool(curves), threshold)))
     except ServiceError as error:
         print(json.dumps({"problem": error.problem()}))
         return 1

@@ -18,7 +18,7 @@ _OF_TABLE = ("categorical", "missing", "categories", "n_features", "columns")
 
 
 def evaluate_rows(
-    model: Model, rows: Iterable[bytes] | SourceInput, options: InputOptions, curves: bool = False
+    model: Model, rows: Iterable[bytes] | SourceInput, options: InputOptions, curves: bool = False, threshold: str = ""
 ) -> dict[str, Any]:
     """Compute the figures of `evaluate` for rows that are not yet parsed. Raises InputError, and as `evaluate` does.
 
@@ -26,7 +26,7 @@ def evaluate_rows(
     """
     with temporary_directory(None, "streamsvm-evaluate-") as work:
         ingest(rows, work / "dataset", options_as_trained(model, options), InputLimits())
-        return evaluate(model, Dataset(work / "dataset"), curves)
+        return evaluate(model, Dataset(work / "dataset"), curves, threshold)
 
 
 def options_as_trained(model: Model, options: InputOptions) -> InputOptions:

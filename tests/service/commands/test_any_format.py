@@ -40,6 +40,8 @@ def test_files_are_known_by_their_content(model, tmp_path, capsys, kind):
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
     assert main(["evaluate", str(model), str(path)]) == 0
     assert "accuracy  1\n" in capsys.readouterr().out
+    assert main(["evaluate", str(model), str(path), "--threshold", "f1"]) == 0
+    assert "threshold  " in capsys.readouterr().out
     assert main(["evaluate", str(model), str(path), "--curves"]) == 0
     curves = json.loads(capsys.readouterr().out)["curves"]
     assert (curves["false_positive_rate"][0], curves["true_positive_rate"][-1]) == (0.0, 1.0)
