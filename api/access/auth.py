@@ -68,6 +68,7 @@ SCOPES: dict[str, str] = {
     "getRegisteredModel": "read",
     "getModelAlias": "read",
     "registerModel": "submit",
+    "setThreshold": "submit",
     "moveModelAlias": "submit",
     "deleteModelAlias": "submit",
     "deleteModelVersion": "admin",
