@@ -380,6 +380,17 @@ def test_newton_steps_are_rings_on_the_curves(open_job):
     assert text.startswith("Converged after 2 passes, 5 sweeps, 12 Newton steps in 24 scans (tolerance).")
 
 
+def test_rings_of_many_steps_are_thinned_and_the_last_stays(open_job):
+    page = open_job("newton steps", "chart-gap")
+    lines = [[None if k % 10 == 3 else float(k) for k in range(300)] for _ in range(2)]
+    marks = page.evaluate("(lines) => marksOf(lines).map(({ line }) => line)", lines)
+    assert [len(line) for line in marks] == [300, 300]
+    shown = [value for line in marks for value in line if value is not None]
+    assert 20 <= len(shown) <= 41 and shown.count(299.0) == 2
+    few = [[None, 1.0, 2.0]]
+    assert page.evaluate("(lines) => marksOf(lines).map(({ line }) => line)", few) == few
+
+
 def test_without_newton_steps_nothing_is_said_of_them(open_job):
     page = open_job("without", "chart-gap")
     assert page.locator(".result").first.inner_text().startswith("Converged after 2 passes (tolerance).")

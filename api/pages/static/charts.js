@@ -1,7 +1,7 @@
 "use strict";
 // The charts of a job: a line for each series, a point for each pass, sweep or Newton step. The page chooses which charts it has.
 
-const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11, MOST_DECADES = 8;
+const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11, MOST_DECADES = 8, MOST_RINGS = 40;
 const positive = (value) => (value > 0 ? value : null);
 const brief = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
 const exact = (value) => (value === null || value === undefined ? "–" : value.toPrecision(7));
@@ -28,9 +28,18 @@ const withSweeps = (passes) => passes.flatMap((record) => [...[...(record.sweeps
 const isStep = ({ system_rows }) => system_rows !== undefined && system_rows !== null;
 const stepText = ({ step, scans, system_rows, sigma }) => `${brief(step)}: ${brief(scans)} scans, ${brief(system_rows)} rows${sigma === null ? "" : `, sigma ${brief(sigma)}`}`;
 
-// Rings around the points of lines that are Newton steps. One of them stands in the legend, and says more of the step that is pointed at.
-const marksOf = (lines) => lines.filter((line) => line.some((value) => value !== null))
-  .map((line, at) => ({ series: { label: "Newton step", color: "--newton", isMark: true, isListed: !at }, line }));
+// Every n-th value of a line, counted from its end; the others become null.
+function thinned(line, every) {
+  const at = line.flatMap((value, k) => (value === null ? [] : k)), chosen = new Set(at.filter((_, k) => (at.length - 1 - k) % every === 0));
+  return line.map((value, k) => (chosen.has(k) ? value : null));
+}
+
+// Rings around the points of lines that are Newton steps, about MOST_RINGS in all lines. One of them stands in the legend, and says more of the step that is pointed at.
+function marksOf(lines) {
+  const marked = lines.filter((line) => line.some((value) => value !== null));
+  const every = Math.ceil(marked.flat().filter((value) => value !== null).length / MOST_RINGS);
+  return marked.map((line, at) => ({ series: { label: "Newton step", color: "--newton", isMark: true, isListed: !at }, line: thinned(line, every) }));
+}
 
 // The count within each pass, from counts that grow over all passes of a lane, or of lanes that run together.
 const inPass = (record, before, name) => record[name] - (before && runTogether(before, record) ? before[name] : 0);
