@@ -218,6 +218,8 @@ def test_of_one_pass_figures_are_shown_and_no_curve(served, open_page):
     for name, has_curve in (("one", False), ("two", True)):
         page.goto(served.url + served.pages[f"job: {name}"])
         page.locator("#chart-gap canvas").wait_for()
+        assert page.locator("#chart-rows").is_hidden()
+        page.click("#card-training > summary")
         wait_for(lambda: "60" in page.locator("#chart-rows .u-legend").inner_text())
         assert page.locator("#chart-rows canvas").is_visible() == has_curve
         assert page.locator("#chart-rows .u-legend").bounding_box()["width"] > 200
@@ -258,6 +260,7 @@ def test_numbers_at_an_axis_have_room_and_keep_all_their_digits(served, open_pag
 def test_curves_are_read_by_the_arrow_keys(served, open_page):
     page = open_page(served.url)
     page.goto(served.url + served.pages["job: two"])
+    page.click("#card-training > summary")
     page.locator("#chart-rows canvas").wait_for()
     shown = page.locator("#chart-rows .u-series:first-child .u-value")
     wait_for(lambda: shown.inner_text() == "2")

@@ -13,7 +13,7 @@ from tests.end_to_end.service import wait_for
 def passes_drawn(page) -> int:
     """The last pass in a legend, 0: nothing is drawn yet."""
     shown = page.locator("#chart-rows .u-series:first-child .u-value")
-    text = shown.inner_text() if shown.count() else ""
+    text = shown.text_content() if shown.count() else ""
     return int(text) if text.isdecimal() else 0  # "--" while nothing is drawn
 
 
