@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.repack_kernel import best_rows
+from streamsvm.storage.rows.segment_kernel import best_rows
 
 
 @dataclass(frozen=True)

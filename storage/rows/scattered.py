@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
-from streamsvm.storage.rows.scattered_kernel import INDICES, POSITION_BITS, Memory, append_scattered
 from streamsvm.storage.rows.segment import (
     CODE,
     NORM,
@@ -21,7 +20,7 @@ from streamsvm.storage.rows.segment import (
     SegmentBuilder,
     bytes_of,
 )
-from streamsvm.storage.rows.segment_kernel import Columns
+from streamsvm.storage.rows.segment_kernel import INDICES, POSITION_BITS, Columns, Memory, append_scattered
 
 _BATCH_BYTES = 1 << 18  # stays in the processor's cache until the rows are visited
 _ALIGNMENT = 8

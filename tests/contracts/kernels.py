@@ -11,17 +11,16 @@ from streamsvm.reader.ingest import ingest_kernel
 from streamsvm.reader.stream import stream_kernel
 from streamsvm.storage.features import maps_kernel
 from streamsvm.storage.files import codec_kernel
-from streamsvm.storage.rows import csr, repack_kernel
+from streamsvm.storage.rows import csr, segment_kernel
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import CODE, NO_COLUMN, Columns
-from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
 from streamsvm.trainer.kernels.cutting_planes import breakpoints, minimise_on_simplex, move_along, slope_after
 from streamsvm.trainer.kernels.hinge import Dual, VisitNotes, Weights, move_on, visit_rows
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_regression
-from streamsvm.trainer.kernels.order import next_random, permutation
+from streamsvm.trainer.kernels.order import adapt, next_random, permutation, sample_visits, share_visits
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 from streamsvm.trainer.problem.lane_kernel import (
@@ -363,7 +362,7 @@ def _of_the_reader(rows, rng) -> dict[str, bytes]:
     stream_kernel.gather(slots, used, *table, score, skipped, visited, 2, of_segment, scores, sizes)
     assert (scores == -np.inf).any()
     chosen, worth = np.zeros(51, bool), np.zeros(3)
-    repack_kernel.best_rows(scores.view(np.int32), sizes, of_segment, 1500.0, chosen, worth)
+    segment_kernel.best_rows(scores.view(np.int32), sizes, of_segment, 1500.0, chosen, worth)
     assert 0 < chosen.sum() < 51
     looked_up = b"".join(array.tobytes() for array in (of_segment, scores, sizes))
     return {
