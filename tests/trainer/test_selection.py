@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.rows.scattered import ScatteredRows
-from streamsvm.trainer.kernels.adaptive import LEAST, MOST, adapt, sample_visits, share_visits
+from streamsvm.trainer.kernels.order import LEAST, MOST, adapt, sample_visits, share_visits
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
-from tests.bench.kernel import make_segments
+from tests.bench.segments import make_segments
 from tests.contracts.problems import a_dataset, random_problem
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd

@@ -75,7 +75,7 @@ def _a_row(size: int) -> Callable[[int, int, int, Any], int]:
 
 _ORDER = _a_row(4)  # for the order of the rows of a block
 _SWEEPS = _a_row(9)  # for alpha at the end of the last sweep, and which rows are set aside
-# Preference and credit of each row (trainer.kernels.adaptive), its visits in a sweep, and the sweep's order: 8 bytes a
+# Preference and credit of each row (trainer.kernels.order), its visits in a sweep, and the sweep's order: 8 bytes a
 # visit, of which a sweep may have twice as many as there are rows.
 _PREFERENCE = _a_row(8 + 4 + 16)
 _LISTED = _a_row(16 + 3 * 4)  # where a row is (Listing); ids of rows that come back, that are cached, that arrive

@@ -7,12 +7,11 @@ import numpy as np
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.storage.rows.scattered import places_of
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
-from streamsvm.trainer.kernels.order import shuffle
+from streamsvm.trainer.kernels.order import adapt, sample_visits, share_visits, shuffle
 
 
 class Adaptive:
-    """Selects rows more often if their visits gain more; a row once a sweep on average (`trainer.kernels.adaptive`).
+    """Selects rows more often if their visits gain more; a row once a sweep on average (`trainer.kernels.order`).
 
     `schedule` makes a sweep: it calls `begin_sweep`, then `visits` for each segment, given by the ids (n,) of its rows.
     kept: arrays of `resumable` from which to go on.
