@@ -5,7 +5,7 @@ import pytest
 
 from streamsvm.storage.rows.segment import Segment, view
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
-from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
+from streamsvm.trainer.distributed.shard import ActiveRowExport
 from tests.contracts.objectives import plain_segment
 
 N_ROWS = 3000
