@@ -18,8 +18,7 @@ from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
 from streamsvm.reader.parsers.tables.fields import field_fault, is_missing, label_type, text_fault
 from streamsvm.reader.parsers.tables.matching import Beside, ToPredict
-from streamsvm.reader.parsers.text.characters import hard_characters
-from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams
+from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams, hard_characters
 from streamsvm.reader.parsers.text.hasher import FirstWords, HashedDocuments, TextHasher
 from streamsvm.reader.parsers.values import exact_fault
 from streamsvm.storage.blocks.feature_files import FeatureWords

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamsvm.reader.parsers.text import words_kernel as kernel
-from streamsvm.reader.parsers.text.characters import ASCII, characters
-from streamsvm.reader.parsers.text.grams_kernel import KEY, NOTED_AT_ONCE, Grams, Table
+from streamsvm.reader.parsers.text.grams_kernel import ASCII, KEY, NOTED_AT_ONCE, Grams, Table, characters
 from streamsvm.reader.parsers.text.words_kernel import NOTED_BYTES
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
@@ -48,7 +47,7 @@ class TextHasher:
         self._output = _new_output(_FEWEST_PAIRS, seen)
 
     def documents(self, text: Array, begin: Array, end: Array, is_ascii: bool = False) -> Iterator[HashedDocuments]:
-        """Yield rows of the documents text[begin[k]:end[k]], valid UTF-8 without hard characters (see `characters`).
+        """Yield rows of the documents text[begin[k]:end[k]], valid UTF-8 without hard characters (see `Characters`).
 
         is_ascii  the text is ASCII, so that the large tables of all characters are not needed
         """

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from streamsvm.reader.parsers.murmur_kernel import murmur_within
-from streamsvm.reader.parsers.text.characters import Characters
 from streamsvm.reader.parsers.text.grams_kernel import (
     CHARS,
     COUNT,
@@ -11,6 +10,7 @@ from streamsvm.reader.parsers.text.grams_kernel import (
     FIRST_END,
     KEY,
     WORDS,
+    Characters,
     Grams,
     Table,
     add_chars,
@@ -59,7 +59,7 @@ class Output(NamedTuple):
 #   CHARS_OF_WORDS   n-grams of characters of each word, which stands between blanks, with a space on either side; a
 #                    word of n characters or fewer, spaces included, gives only itself, once, for the least such n
 #
-# text (n,) uint8, valid UTF-8; with lowercase, no code point may be hard (characters.py). Changed in place: table, out,
+# text (n,) uint8, valid UTF-8; with lowercase, no code point may be hard (`Characters`). Changed in place: table, out,
 # state (STATE_SIZE,) int64: ROWS, PAIRS, NOTES and NOTE_BYTES count the entries of `out`. Features of a row increase;
 # sums that are 0 are left out.
 #
