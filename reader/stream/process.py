@@ -24,9 +24,8 @@ from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.cache import CacheReader, CacheWriter, Step
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder
 from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
-from streamsvm.storage.run.compiling import telling_compiling
 from streamsvm.storage.run.failure import telling
-from streamsvm.storage.run.state import CACHE_FILE, OWN_W_FILE, REAL, StateRoom, open_state
+from streamsvm.storage.run.state import CACHE_FILE, OWN_W_FILE, REAL, StateRoom, open_state, telling_compiling
 from streamsvm.trainer.problem.objective import make_objective
 
 _WAIT_SECONDS = 2e-3

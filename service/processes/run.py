@@ -17,10 +17,9 @@ from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps, write_maps
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
-from streamsvm.storage.run.compiling import silent_until
 from streamsvm.storage.run.failure import told as word_left
 from streamsvm.storage.run.slowdowns import bits_of
-from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, State, create_state
+from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, State, create_state, silent_until
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE, HandedBack
 
 READER, TRAINER, SHARD_TRAINER = (

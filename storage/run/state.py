@@ -1,6 +1,8 @@
 """A run's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.files.arrays import open_array, reserve
+from streamsvm.storage.machine.compile_time import COMPILE_TIME
 from streamsvm.storage.rows.csr import Array
 
 # Numbers of columns of w and alpha. For up to eight tasks, a kernel reads each index, value and cache line of w once.
@@ -267,3 +270,43 @@ def _map_state(directory: Path, shapes: Mapping[str, tuple[int, ...]], mode: str
 def _shapes(n_rows: int, width: int, lanes: int) -> dict[str, tuple[int, ...]]:
     a_row = dict.fromkeys(("score", "visited", "skipped"), (n_rows,))
     return {"alpha": (n_rows, lanes), "w": (width, lanes), "lanes": (lanes,), **a_row}
+
+
+# The control page also says how long processes compile kernels. This time does not count towards `max_seconds`, and a
+# process that compiles does not count as one that hangs.
+
+# Most seconds for which a process may compile without a break; on a busy machine, compiling takes minutes.
+PATIENCE_SECONDS = 1800.0
+
+
+@contextmanager
+def telling_compiling(run: Path, process: str) -> Iterator[None]:
+    """Within the block, report on the run's control page how long this process, "reader" or "trainer", compiles."""
+    control, begun = open_control(run), COMPILE_TIME.seconds
+
+    def tell(since: float) -> None:
+        control[f"{process}_compile_seconds"] = COMPILE_TIME.seconds - begun
+        control[f"{process}_compiles_since"] = since
+
+    COMPILE_TIME.tell = tell
+    try:
+        yield
+    finally:
+        COMPILE_TIME.tell = lambda _since: None
+
+
+def compile_seconds(control: Control, process: str) -> float:
+    """Return the seconds that a process of the run has compiled, including those of a kernel being compiled now."""
+    since = control[f"{process}_compiles_since"]
+    return control[f"{process}_compile_seconds"] + (time.monotonic() - since if since else 0.0)
+
+
+def is_compiling(control: Control) -> bool:
+    """Whether the run's reader or trainer is compiling a kernel now."""
+    return bool(control["reader_compiles_since"] or control["trainer_compiles_since"])
+
+
+def silent_until(control: Control, process: str) -> float:
+    """Return the time.monotonic until which a process that compiles may send no heartbeat; 0.0: it compiles nothing."""
+    since = control[f"{process}_compiles_since"]
+    return since + PATIENCE_SECONDS if since else 0.0

@@ -10,8 +10,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.progress.progress import _phase, progress
 from streamsvm.service.processes.run import ProcessRun
 from streamsvm.storage.machine.compile_time import COMPILE_TIME, CompileTime
-from streamsvm.storage.run.compiling import compile_seconds, telling_compiling
-from streamsvm.storage.run.state import create_state
+from streamsvm.storage.run.state import compile_seconds, create_state, telling_compiling
 from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.updates.limits import Elapsed, JobLimits
 

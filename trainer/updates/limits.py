@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from math import inf
 
 from streamsvm.storage.machine.compile_time import COMPILE_TIME
-from streamsvm.storage.run.compiling import compile_seconds
-from streamsvm.storage.run.state import Control
+from streamsvm.storage.run.state import Control, compile_seconds
 
 
 class Elapsed:

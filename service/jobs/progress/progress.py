@@ -19,9 +19,15 @@ from streamsvm.service.jobs.progress.states import END_HINTS, REQUESTS, limits_m
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
 from streamsvm.storage.errors import OutOfSpace, StorageError
-from streamsvm.storage.run.compiling import compile_seconds, is_compiling
 from streamsvm.storage.run.figures import COUNTED, OF_TASK, PLACE, figures_in
-from streamsvm.storage.run.state import RUN_FILE, SOLVER_PHASES, Control, read_control
+from streamsvm.storage.run.state import (
+    RUN_FILE,
+    SOLVER_PHASES,
+    Control,
+    compile_seconds,
+    is_compiling,
+    read_control,
+)
 from streamsvm.trainer.problem.objective import relative_gap
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
