@@ -3,7 +3,6 @@
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -152,9 +151,8 @@ class LocalTraining:
         while not has_ended:
             pause = 2 * pause if lanes.run is run else _FIRST_PAUSE_SECONDS
             run = lanes.run
-            pause = min(pause, run.pause_seconds if run else pause)
-            if pause:
-                time.sleep(pause)
+            if run and (pause := min(pause, run.pause_seconds)):
+                run.wait(pause)
             if self.is_stopping:
                 lanes.request_stop()
                 self._tell_once()

@@ -35,7 +35,8 @@ class TrainerSettings:
     stored_rows       `dataset`: directory of the blocks; `part_rows`: as the reader's (reader.stream.settings)
     checkpoints       directory for checkpoints, or None; checkpoint_seconds: longest time between two
     resume            path of the checkpoint to go on from, whose arrays of rows the state has already; or None
-    newton_equations  most equations that a system of Newton steps may have (trainer.newton); 0: no room for the steps
+    newton_equations  most equations that a system of Newton steps may have (trainer.newton); 0: no room for the steps;
+                      None: the run takes none
     shares_time       the job has other groups of lanes, each of which gets one pass at least
     """
 
@@ -65,7 +66,7 @@ class TrainerSettings:
     checkpoints: str | None
     checkpoint_seconds: float
     resume: str | None
-    newton_equations: int
+    newton_equations: int | None
     shares_time: bool = False
 
     @property

@@ -4,8 +4,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 from streamsvm.service.errors import DIED, STALLED, ServiceError
 from streamsvm.service.forks.fork_server import Forked, fork
@@ -144,6 +145,11 @@ class ProcessRun(Run):
             if code is None and self._silence(name) > self._stall_seconds:
                 raise self._failure(STALLED, f"the {name} process fell silent")
         return all(code == 0 for code in codes.values())
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds, or once the trainer has ended."""
+        with suppress(TimeoutExpired):
+            self._children["trainer"].wait(seconds)
 
     def close(self) -> None:
         """Kill the run's processes and wait for their end."""

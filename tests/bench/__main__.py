@@ -16,6 +16,7 @@ import sys
 from functools import partial
 
 from tests.bench import (
+    choose_c,
     comparison,
     ingest,
     lanes,
@@ -34,6 +35,7 @@ BENCHES: Benches = {
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
     "convergence": {name: partial(table.run, name) for name in table.PARTS},
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
+    "choose-C": {name: partial(choose_c.run, name) for name in choose_c.SETS},
     "features": {"splice": splice.run},
     "machines": {
         **{name: partial(compare.run, name) for name in compare.PARTS},

@@ -51,7 +51,13 @@ def cross_validate(directory: Path, number: int) -> None:
             for place in places:
                 rows.put(place, np.arange(first, 20 + first), *np.ones((2, 20)))
         about = {"result": {"number": number}, "job_passes": first, "elapsed_seconds": 0.0}
-        keep_outcomes(job_dir, running, run, lambda _, a=about: Model(np.full(5, 1.0), (1.0, -1.0), 1, about=a))
+        keep_outcomes(
+            job_dir,
+            running,
+            run,
+            lambda _, a=about: Model(np.full(5, 1.0), (1.0, -1.0), 1, about=a),
+            lambda _, a=about: a,
+        )
         acknowledge(f"lanes {number} {first + len(running.running)}\n")
 
 

@@ -315,7 +315,7 @@ class ShardTrainer(Trainer):
 
     def _newton_equations(self) -> int:
         training = self._cursor.training
-        return self._settings.newton_equations if training is not None and training.store() is not None else -1
+        return self._settings.newton_equations or 0 if training is not None and training.store() is not None else -1
 
     def _add_up(self) -> Array:
         """Return `dual`, `linear` and `square` of a report, times sigma, and the number of free rows: (4, width)."""

@@ -46,7 +46,8 @@ class NewtonPhase:
         # Pace "fixed" promises a number of visits; one problem of all classes is trained by sweeps alone, and so
         # is what ends at a share of its gap. Without a target there is no end to be near to.
         is_swept = settings.pace == "fixed" or settings.tasks.is_joint or settings.share_of_gap is not None
-        self._is_ruled_out = is_swept or not self._targets.is_bound
+        self._most_equations = settings.newton_equations or 0
+        self._is_ruled_out = is_swept or not self._targets.is_bound or settings.newton_equations is None
         self._left = _left(kept)  # where the steps of tasks are that still go on
         self._has_begun = _LEFT in kept and not self._is_ruled_out
         self._has_failed = False
@@ -68,7 +69,7 @@ class NewtonPhase:
         is_smooth = make_loss(tasks.loss, tasks.epsilon).is_smooth
         if self._is_ruled_out or self._has_failed or not is_newton_quicker(sweeps, outlook, is_smooth):
             return False
-        fits = has_room(outlook, self._settings.newton_equations)
+        fits = has_room(outlook, self._most_equations)
         if not fits:
             self._shared.slow_down({"newton_without_room"})
         return fits
@@ -84,7 +85,7 @@ class NewtonPhase:
         alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
         scans = Scans(store, step.n_rows, self._settings.visited, self._threads, partial(uninterrupted, self._shared))
         steps: NewtonSteps | None = None
-        most = self._settings.newton_equations
+        most = self._most_equations
         try:
             rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
             steps = NewtonSteps(

@@ -98,7 +98,8 @@ class Variables:
         return exists & ~self._is_converged()
 
     def _train(self, left: Array) -> None:
-        if self.count > 1 and width_for(max(1, int(np.count_nonzero(left)))) < self.w.shape[1]:
+        # The packed w and its second half share the memory of w.
+        if self.count > 1 and 2 * width_for(max(1, int(np.count_nonzero(left)))) <= self.w.shape[1]:
             self._unpack()
             self._pack(np.flatnonzero(left))
         self._leave_others(left)

@@ -6,6 +6,8 @@ is gone, the earlier lanes are trained again, too.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec, read_spec
 from streamsvm.service.jobs.lanes.lane_files import (
+    abouts_of,
     begun_last,
+    drop_after,
     drop_outcome,
     has_checkpoint,
     has_come,
@@ -23,9 +27,10 @@ from streamsvm.service.jobs.lanes.lane_files import (
     lane_directory,
     lane_place,
     newest_lane,
-    number_before,
+    numbers_before,
     outcome_of,
 )
+from streamsvm.service.jobs.lanes.search import searched
 from streamsvm.service.jobs.lanes.warm_start import TRAINED_ROWS
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.progress import HISTORY, records_of
@@ -109,22 +114,26 @@ def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
 
 def drop_unsound(job_dir: Path, plan: JobPlan) -> None:
     """Remove the files of lanes that have to be trained again: damaged lanes, and some with them. Reads all files."""
+    with suppress(Crash):  # of a lane that is damaged
+        plan = searched(plan, job_dir, abouts_of(job_dir))
     groups = [replace(plan, number=first) for first in plan.firsts]  # a group is the lanes that one run trains
     for group in groups:
         come = [has_come(lane_place(job_dir, group.number + place)) for place in range(len(group.running))]
         # The first lane of a group is written last: if it is missing, a crash came while the group was written.
         if come != sorted(come, reverse=True) or not all(_is_sound(job_dir, group, k) for k in range(sum(come))):
             _drop(job_dir, group)
+            if plan.spec.searches_C:  # what comes next depends on what was found
+                drop_after(job_dir, group.number)
     for group in reversed(groups):
-        before = _lost_beginning(job_dir, group)
-        if before is not None:
+        for before in _lost_beginnings(job_dir, group):
             _drop(job_dir, before)
 
 
 def _is_sound(job_dir: Path, group: JobPlan, place: int) -> bool:
     """Return whether the files of the lane at index `place` of a group can be read undamaged."""
     try:
-        outcome_of(job_dir, group.number + place)
+        if not group.is_searching:
+            outcome_of(job_dir, group.number + place)
         if group.running[place].fold is not None:
             held_out(job_dir, group.number + place)
     except Crash:
@@ -137,14 +146,16 @@ def _drop(job_dir: Path, group: JobPlan) -> None:
         drop_outcome(lane_place(job_dir, group.number + place))
 
 
-def _lost_beginning(job_dir: Path, group: JobPlan) -> JobPlan | None:
-    """Return the group from whose solution `group` has to start, if that solution is lost; else None."""
-    number, own = number_before(group), lane_directory(job_dir, group)
+def _lost_beginnings(job_dir: Path, group: JobPlan) -> Iterator[JobPlan]:
+    """Yield the groups from whose solution `group` has to start, and whose solution is lost."""
+    own = lane_directory(job_dir, group)
     # The last group is run once more if all are done, see `next_lanes`.
     is_kept = has_come(lane_place(job_dir, group.number)) and group.number != group.firsts[-1]
     # Machines look for the optimum from wherever they begin.
-    if number is None or is_kept or group.spec.machines is not None or newest_checkpoint(own):
-        return None
-    before = replace(group, number=number)
-    last = newest_checkpoint(lane_directory(job_dir, before))
-    return None if last and last.about.get("ended") else before
+    if is_kept or group.spec.machines is not None or newest_checkpoint(own):
+        return
+    for number in numbers_before(group):
+        before = replace(group, number=number)
+        last = newest_checkpoint(lane_directory(job_dir, before))
+        if not (last and last.about.get("ended")):
+            yield before

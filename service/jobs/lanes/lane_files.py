@@ -4,9 +4,11 @@ A job of one lane has its checkpoints beside its history. In a job of several la
 `lanes`. After the end of a job, its newest checkpoints stay for a job that continues it.
 """
 
+import json
 import os
 import shutil
 import zipfile
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS
 
 LANES = "lanes"  # in a job's directory
 HELD_OUT = "held_out.npz"  # in a lane's directory
+_OUTCOME, _ABOUT = "model", "about"  # a lane's model, in its directory; its record, in a file of held-out rows
 _HINT = "Ask for other folds, or have more rows of each class, in more groups."
 
 
@@ -35,8 +38,11 @@ def lane_place(job_dir: Path, number: int) -> Path:
     return job_dir / LANES / f"{number:04d}"
 
 
-def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: int) -> None:
-    """Save held-out rows of the lane at index `place` of a run. Raises ServiceError empty_fold, fold_without_class."""
+def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: int, about: Mapping[str, Any]) -> None:
+    """Save held-out rows of the lane at index `place` of a run, and the lane's record.
+
+    Raises ServiceError empty_fold, fold_without_class.
+    """
     if plan.spec.is_joint:
         columns = [read_held_out(run, plan.n_rows, column) for column in range(len(plan.labels))]
         (ids, *_), targets, values = zip(*columns, strict=True)
@@ -44,7 +50,8 @@ def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: 
     else:
         ids, target, decision_values = read_held_out(run, plan.n_rows, place)
     _check_fold(plan, lane, target)
-    arrays = {"ids": ids, "target": target, "decision_values": decision_values}
+    record = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    arrays = {"ids": ids, "target": target, "decision_values": decision_values, _ABOUT: record}
     if (weight := read_weights(run, plan.n_rows)) is not None:
         arrays["weight"] = weight[ids]
     path = directory / HELD_OUT
@@ -52,7 +59,10 @@ def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: 
     try:
         with staged.open("wb") as file:
             np.savez(file, **arrays)
-        publish(staged, path)
+        if plan.is_searching:
+            staged.replace(path)  # a file that a power cut damages is made again
+        else:
+            publish(staged, path)
     except BaseException:
         staged.unlink(missing_ok=True)
         raise
@@ -115,9 +125,6 @@ def lane_corrupt(number: int) -> Crash:
     return Crash("lane_corrupt", f"the result of lane {number} is damaged", "It is trained again.")
 
 
-_OUTCOME = "model"
-
-
 def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
     """Return the directory for a run's checkpoints: that of its first lane; `job_dir` if the job has one lane."""
     return lane_place(job_dir, plan.number) if len(plan.lanes) > 1 else job_dir
@@ -139,23 +146,29 @@ def has_checkpoint(directory: Path) -> bool:
     return any((directory / slot).exists() for slot in SLOTS)
 
 
-def number_before(plan: JobPlan) -> int | None:
-    """Return the number of the lane from whose solution the first running lane starts; None: all start at zero.
+def numbers_before(plan: JobPlan) -> dict[int, list[tuple[int, int]]]:
+    """Return where running lanes begin: number of an earlier run's first lane -> (index in it, index in `running`).
 
-    Each running lane starts from the lane of the same class and fold at the next smaller C.
+    A lane begins at the solution of the lane of the same class and fold with the largest C of earlier runs. Lanes that
+    are not named begin at zero.
     """
-    if not is_scaled(plan.spec, plan.manifest) or (plan.turns == 1 and plan.at_once > 1):
-        return None
-    number = plan.number - _lanes_back(plan)
-    if number < 0:
-        return None
-    before = plan.lanes[number]
-    return number if (before.positive, before.fold) == (plan.lane.positive, plan.lane.fold) else None
+    if not is_scaled(plan.spec, plan.manifest) or (len(plan.starts) == 1 and plan.at_once > 1):
+        return {}
+    earlier = enumerate(plan.lanes[_oldest_needed(plan) : plan.number], _oldest_needed(plan))
+    before = {(lane.positive, lane.fold): number for number, lane in earlier}
+    found: dict[int, list[tuple[int, int]]] = {}
+    for place, lane in enumerate(plan.running):
+        if (number := before.get((lane.positive, lane.fold))) is not None:
+            first = max(first for first in plan.firsts if first <= number)
+            found.setdefault(first, []).append((number - first, place))
+    return found
 
 
-def _lanes_back(plan: JobPlan) -> int:
-    """Return how many lanes before a lane the lane of the same class and fold at the next smaller C comes."""
-    return len(plan.lanes) // plan.turns if plan.turns > 1 else 1
+def _oldest_needed(plan: JobPlan) -> int:
+    """Return the number of the first lane at whose solution a running or later lane may begin."""
+    if len(plan.starts) == 1:
+        return max(0, plan.number - 1)
+    return plan.starts[max(0, bisect(plan.starts, plan.number) - 2)]
 
 
 def newest_lane(job_dir: Path) -> tuple[int, Path]:
@@ -164,8 +177,16 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
     return (int(begun[-1].name), begun[-1]) if begun else (0, job_dir)
 
 
-def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model]) -> None:
+def keep_outcomes(
+    job_dir: Path,
+    plan: JobPlan,
+    run: Path,
+    make: Callable[[int], Model],
+    about: Callable[[int], Mapping[str, Any]],
+) -> None:
     """Save the model, and any held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model.
+
+    about  returns the record of a lane, which is also in its model
 
     Raises ServiceError: empty_fold, fold_without_class.
     """
@@ -173,10 +194,11 @@ def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int],
     for place, lane in reversed(list(enumerate(plan.running))):
         directory = lane_place(job_dir, plan.number + place)
         make_directory(directory)
-        if lane.fold is not None:
-            keep_held_out(directory, plan, lane, run, place)
         shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # left by an earlier run of the lane
-        write_model(directory / _OUTCOME, make(place))
+        if lane.fold is not None:
+            keep_held_out(directory, plan, lane, run, place, about(place))
+        if not plan.is_searching:  # nobody needs the models of a search
+            write_model(directory / _OUTCOME, make(place))
 
 
 def drop_outcome(lane: Path) -> None:
@@ -185,13 +207,27 @@ def drop_outcome(lane: Path) -> None:
     (lane / HELD_OUT).unlink(missing_ok=True)
 
 
-def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
-    """Return the records of the finished lanes, in order, without reading their w. Raises Crash if one is damaged."""
+def drop_after(job_dir: Path, number: int) -> None:
+    """Remove the directories of the lanes after this number."""
+    for lane in (job_dir / LANES).glob("[0-9]*"):
+        if int(lane.name) > number:
+            shutil.rmtree(lane, ignore_errors=True)
+
+
+def abouts_of(job_dir: Path, first: int = 0) -> list[Mapping[str, Any]]:
+    """Return the records of the finished lanes from number `first` on, in order. Raises Crash if one is damaged."""
     found: list[Mapping[str, Any]] = []
-    while (directory := lane_place(job_dir, len(found)) / _OUTCOME).exists():
-        with _sound(len(found)):
-            found.append(read_about(directory))
+    while has_come(place := lane_place(job_dir, first + len(found))):
+        found.append(_about(job_dir, first + len(found), (place / _OUTCOME).exists()))
     return found
+
+
+def _about(job_dir: Path, number: int, has_model: bool) -> Mapping[str, Any]:
+    if has_model:
+        with _sound(number):
+            return read_about(lane_place(job_dir, number) / _OUTCOME)
+    with _opened(job_dir, number) as file, np.load(file) as archive:
+        return json.loads(archive[_ABOUT].tobytes())
 
 
 def outcome_of(job_dir: Path, number: int) -> Model:
@@ -213,7 +249,7 @@ def checkpoint_place(job_dir: Path, plan: JobPlan) -> Path:
     directory = lane_directory(job_dir, plan)
     make_directory(directory)
     # Neither the next lane nor a later one begins from lanes before this one.
-    needed = plan.number - _lanes_back(plan)
+    needed = _oldest_needed(plan)
     for older in (job_dir / LANES).glob("[0-9]*"):
         if int(older.name) < needed:
             for slot in SLOTS:
@@ -235,9 +271,7 @@ def settle_lanes(job_dir: Path, is_complete: bool) -> None:
     if first is None or (first and is_complete):
         shutil.rmtree(job_dir / LANES, ignore_errors=True)
         return
-    for lane in (job_dir / LANES).glob("[0-9]*"):
-        if int(lane.name) > first:
-            shutil.rmtree(lane, ignore_errors=True)
+    drop_after(job_dir, first)
     drop_outcome(lane_place(job_dir, first))
 
 

@@ -15,7 +15,7 @@ from streamsvm.reader.certificate.ranking import Ranking, weighted
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.scoring import FIGURE_OF, sign_of
 from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights
-from streamsvm.service.jobs.plan.lanes import LEAST_TRIED, Lane, class_weights
+from streamsvm.service.jobs.plan.lanes import Lane, class_weights
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.states import score_in
 from streamsvm.storage.files.arrays import scratch
@@ -70,9 +70,16 @@ def number_metrics(rows: HeldOutRows) -> Figures:
 class CrossValidation:
     """The cross-validation of a job whose lanes are all done, read from the job's directory."""
 
-    def __init__(self, plan: JobPlan, job_dir: Path, Cs: Sequence[float] | None = None) -> None:
-        self._plan, self._Cs = plan, plan.spec.Cs if Cs is None else Cs
+    def __init__(
+        self,
+        plan: JobPlan,
+        job_dir: Path,
+        Cs: Sequence[float] | None = None,
+        known: "CrossValidation | None" = None,
+    ) -> None:
+        self._plan, self.Cs = plan, plan.spec.Cs if Cs is None else Cs
         self._job_dir = job_dir
+        self._known = known._found if known else {}
 
     @cached_property
     def figures(self) -> list[dict[str, Any]]:
@@ -99,10 +106,8 @@ class CrossValidation:
     @property
     def has_peaked(self) -> bool:
         """Whether larger values of C than those tried, in ascending order, will hardly improve the metric."""
-        (by, sign), n_folds = self._figure, len(self.figures[0]["folds"])
-        best = self._Cs.index(self.selected_C)
-        error = self.figures[best]["std"][by] / n_folds**0.5 if n_folds > 1 else inf
-        return is_past_best([sign * each["mean"][by] for each in self.figures], best, error)
+        (by, _), best = self._figure, self.Cs.index(self.selected_C)
+        return is_past_best([each["mean"][by] for each in self.figures], best)
 
     @property
     def view(self) -> dict[str, Any]:
@@ -120,7 +125,7 @@ class CrossValidation:
     @cached_property
     def _found(self) -> dict[float, tuple[dict[str, Any], Sigmoid | None]]:
         """Each C, ascending, with its figures and its sigmoid."""
-        return {C: self._find(C) for C in self._Cs}
+        return {C: self._known.get(C) or self._find(C) for C in self.Cs}
 
     def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
         rows = [self._fold(C, fold) for fold in self._plan.spec.held_out]
@@ -141,7 +146,7 @@ class CrossValidation:
     def _is_weighted(self) -> bool:
         """Whether rows count by their weights: in all folds, or, if one fold has no weights, in none."""
         lanes = enumerate(self._plan.lanes)
-        numbers = (number for number, lane in lanes if lane.fold is not None and lane.C in self._Cs)
+        numbers = (number for number, lane in lanes if lane.fold is not None and lane.C in self.Cs)
         return self._plan.manifest.weights is not None and all(holds_weights(self._job_dir, n) for n in numbers)
 
     @property
@@ -170,21 +175,23 @@ class CrossValidation:
         return HeldOutRows(target.argmax(axis=1), values, weight)
 
 
-def is_past_best(values: Sequence[float], best: int, error: float) -> bool:
-    """Whether a metric that rises, and then falls or stays, has its best value at index `best`.
+def is_past_best(values: Sequence[float], best: int) -> bool:
+    """Whether three or more values of a metric come after its best value, at index `best`.
 
-    It has not risen for six values, or has fallen for three, by more than twice its standard error. While all values
-    are the same, nothing may be learned yet: features on small scales need a large C.
+    While all values are the same, nothing may be learned yet: features on small scales need a large C.
     """
-    since = values[best + 1 :]
-    has_fallen = len(since) >= 3 and values[best] - max(since) > 2.0 * error
-    return len(values) >= LEAST_TRIED and (has_fallen or (len(since) >= 6 and len(set(values)) > 1))
+    return len(values) > best + 3 and len(set(values)) > 1
 
 
-def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
-    """Return the cross-validation over the values of C that are done; None without folds, or while lanes are left."""
+def cross_validation(
+    plan: JobPlan, job_dir: Path, n_done: int, known: CrossValidation | None = None
+) -> CrossValidation | None:
+    """Return the cross-validation over the values of C that are done; None without folds, or while lanes are left.
+
+    known  has the figures of some of these values
+    """
     Cs = plan.Cs_of(n_done)
-    return CrossValidation(plan, job_dir, Cs) if plan.spec.n_folds and Cs else None
+    return CrossValidation(plan, job_dir, Cs, known) if plan.spec.n_folds and Cs else None
 
 
 def _all_rows(folds: list[HeldOutRows]) -> HeldOutRows:
@@ -232,7 +239,13 @@ class Outcome:
     @property
     def result(self) -> dict[str, Any]:
         """The `result` of the job, a dict."""
-        return {**job_result(self.plan.lanes, self.done), **made_in_all(self.done), **self.folds_view}
+        found = job_result(self.plan.lanes, self.done)
+        models = [(lane, about) for lane, about in zip(self.plan.lanes, self.done, strict=False) if lane.fold is None]
+        if self.plan.spec.searches_C and models:
+            # Lanes that only judge values of C end early: the certificate is that of the models.
+            judged = job_result(*zip(*models, strict=True))
+            found |= {name: judged[name] for name in ("converged", "stop_reason", "certificate")}
+        return {**found, **made_in_all(self.done), **self.folds_view}
 
     @property
     def folds_view(self) -> dict[str, Any]:

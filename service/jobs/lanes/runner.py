@@ -1,6 +1,7 @@
 """Runs the lanes of a job, some at a time, until all are done, and makes their models."""
 
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,8 @@ import numpy as np
 
 from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, outcome_of
-from streamsvm.service.jobs.lanes.outcome import Outcome, cross_validation
+from streamsvm.service.jobs.lanes.outcome import CrossValidation, Outcome, cross_validation
+from streamsvm.service.jobs.lanes.search import searched
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import has_leading_bias, read_lane
 from streamsvm.service.jobs.progress.progress import HISTORY, made, read_json
@@ -22,7 +24,7 @@ from streamsvm.storage.features.weighing import with_bias_last
 from streamsvm.storage.models.model_file import Model, tuples
 from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.run.state import RUN_FILE, Control, State, open_control, open_state
+from streamsvm.storage.run.state import RUN_FILE, Control, open_control, open_state
 
 
 class Run(ABC):
@@ -49,6 +51,10 @@ class Run(ABC):
     @abstractmethod
     def poll(self) -> bool:
         """Return whether training has ended. Raises ServiceError if training failed."""
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds, or once training has ended, if the run can tell."""
+        time.sleep(seconds)
 
     @abstractmethod
     def close(self) -> None:
@@ -106,6 +112,8 @@ class LaneRunner:
         self._plan: JobPlan | None = None
         self._attempt: Attempt | None = None
         self._outcome: Outcome | None = None
+        self._done: Sequence[Mapping[str, Any]] = ()
+        self._found: CrossValidation | None = None  # of the lanes that are done
         self.is_stopped = False
 
     def __enter__(self) -> "LaneRunner":
@@ -128,7 +136,8 @@ class LaneRunner:
     def start(self, plan: JobPlan, done: Sequence[Mapping[str, Any]] = ()) -> None:
         """Start the lanes that follow the finished ones, whose records are `done`. Raises what `begin` raises."""
         self.close()
-        self._plan = plan.next_lanes(done)
+        self._done = done
+        self._plan = searched(plan, self._job_dir, done).next_lanes(done)
         self._attempt = self._begin(self._plan)
 
     def request_stop(self) -> None:
@@ -170,15 +179,18 @@ class LaneRunner:
             model = make(0)
             done, model_of = [model.about], lambda _: model
         else:
-            keep_outcomes(self._job_dir, plan, run.directory, make)
-            done, model_of = abouts_of(self._job_dir), partial(outcome_of, self._job_dir)
+            keep_outcomes(self._job_dir, plan, run.directory, make, partial(lane_about, plan, run.directory, reported))
+            first = plan.number if plan.is_searching else 0  # a search has many lanes, which need not be read again
+            done = [*self._done[:first], *abouts_of(self._job_dir, first)]
+            model_of = partial(outcome_of, self._job_dir)
             has_model = any(plan.lanes_of(C, len(done)) for C in plan.spec.Cs)
             is_enough = self.is_stopped and self._ends_on_stop and (has_model or plan.spec.n_folds)
-            found = cross_validation(plan, self._job_dir, len(done)) if plan.spec.searches_C else None
-            if len(done) < len(plan.lanes) and not is_enough and not (found and found.has_peaked):
+            plan = searched(plan, self._job_dir, done, self._found)
+            if len(done) < len(plan.lanes) and not is_enough:
+                self._found = cross_validation(plan, self._job_dir, len(done), self._found)
                 self.start(plan, done)
                 return False
-        self._outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done)))
+        self._outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done), self._found))
         return True
 
 
@@ -188,8 +200,9 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
     The model's labels are +1, for the lane's class, and -1; if one problem has all classes, they are the data's labels.
     """
     state = open_state(run, plan.manifest.n_rows, plan.width, plan.tasks.width)
+    about = lane_about(plan, run, results, place)
     if plan.solver.has_kernel:
-        return _machine(plan, dataset, run, _about(plan, state, results[place]))
+        return _machine(plan, dataset, run, about)
     has_bias, w = plan.spec.bias is not None, with_bias_last(state.w) if has_leading_bias(run) else state.w
     w = w.reshape(plan.width, -1)
     columns = w[:, : len(plan.labels)].T if _has_classes(plan) else w[:, place]
@@ -200,7 +213,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
         index_base=plan.manifest.index_base,
         bias=plan.spec.bias,
         w_bias=tuples(w_bias),
-        about=_about(plan, state, results[place]),
+        about=about,
         maps=asked_maps(plan.spec, Dataset(dataset)),
     )
     is_plain = plan.manifest.own_width and not plan.spec.features
@@ -218,30 +231,35 @@ def _without_others(model: Model, begin: int) -> Model:
     return replace(model, w=np.ascontiguousarray(model.w[..., kept]), maps=maps)
 
 
-def _about(plan: JobPlan, state: State, result: dict[str, Any]) -> dict[str, Any]:
+def lane_about(plan: JobPlan, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> dict[str, Any]:
+    """Return the record of the lane at index `place` of a finished run: its result, and what its run took."""
+    control, result = open_control(run), results[place]
+    if plan.solver.has_kernel:
+        machine = published_machine(run)
+        told = {
+            **json.loads((run / RUN_FILE).read_bytes())["distances"],
+            "support_vectors": len(machine.vectors),
+            "merges": machine.merges,
+            "weight_degradation": machine.degradation,
+        }
+        result = {**result, "machine": told}
     return {
         "result": result,
-        "elapsed_seconds": state.control["elapsed_seconds"],
-        "job_passes": plan.passes_before + int(state.control["finished_passes"]),
+        "elapsed_seconds": control["elapsed_seconds"],
+        "job_passes": plan.passes_before + int(control["finished_passes"]),
         "run": plan.number,
-        "made": made(state.control),
+        "made": made(control),
     }
 
 
 def _machine(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> Model:
     machine, own = published_machine(run), Dataset(dataset)
-    told = {
-        **json.loads((run / RUN_FILE).read_bytes())["distances"],
-        "support_vectors": len(machine.vectors),
-        "merges": machine.merges,
-        "weight_degradation": machine.degradation,
-    }
     vectors = machine.vectors
     return Model(
         w=machine.beta,
         labels=(1.0, -1.0),
         index_base=plan.manifest.index_base,
-        about={**about, "result": {**about["result"], "machine": told}},
+        about=about,
         vectors=vectors.renumbered(own.numbers[vectors.indices], own.manifest.input_width),
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec, read_spec
-from streamsvm.service.jobs.lanes.lane_files import lane_directory, number_before
+from streamsvm.service.jobs.lanes.lane_files import lane_directory, numbers_before
 from streamsvm.service.jobs.plan.plan import MOST_ROWS, JobPlan
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.records.store import Store
@@ -154,14 +154,16 @@ def next_beginning(plan: JobPlan, job_dir: Path) -> Callable[[State], None] | No
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
     """Start lanes from the solution for the same classes and folds at the next smaller C, if its checkpoint exists."""
     state.control["elapsed_seconds"] = plan.seconds_before
-    number = number_before(plan)
-    if number is None:
-        return
-    before = replace(plan, number=number)
-    checkpoint = newest_checkpoint(lane_directory(job_dir, before))
-    if checkpoint:
-        rows = one_run(plan.n_rows)
-        warm_up(state, plan, before.lane.C, checkpoint, SharedRows(shared_rows(rows, rows), w_holds=True))
+    for first, places in numbers_before(plan).items():
+        checkpoint = newest_checkpoint(lane_directory(job_dir, replace(plan, number=first)))
+        if checkpoint is None:
+            continue
+        w, alpha = checkpoint["w"], checkpoint["alpha"]
+        for before, place in places:
+            own_C, other_C = plan.running[place].C, plan.lanes[first + before].C
+            state.w[:, place] = w[:, before] * (own_C / other_C)
+            if plan.solver.is_dual:
+                state.alpha[:, place] = _scaled(alpha[:, before], plan.spec, own_C, other_C)
 
 
 def can_grow(before: JobPlan, plan: JobPlan) -> bool:

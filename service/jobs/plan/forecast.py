@@ -7,10 +7,9 @@ from typing import Any
 
 from streamsvm.reader.stream.settings import has_room_to_certify
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.plan.memory import RULED_OUT, holds_all, ruled_out_by
+from streamsvm.service.jobs.plan.memory import RULED_OUT, holds_all, most_at_once, ruled_out_by
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.blocks.manifest import read_profile
-from streamsvm.storage.run.state import WIDTHS
 from streamsvm.trainer.newton.system import LARGEST
 from streamsvm.trainer.problem.losses import make_loss
 
@@ -106,8 +105,7 @@ def _planned(plan: JobPlan) -> Iterator[str]:
     shares = solver.shares_work and plan.threads > 1
     if (spec.threads or 1) > 1 and not shares:
         yield "one_thread"
-    has_lanes = solver.has_lanes and not spec.is_joint
-    if has_lanes and plan.at_once < min(max(WIDTHS), len(plan.lanes) // plan.turns):
+    if plan.at_once < min(most_at_once(spec), max(map(len, plan.turns))):
         yield "lanes_apart"
     if _certifies_alone(plan):
         yield "certified_alone"

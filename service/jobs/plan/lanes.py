@@ -4,8 +4,12 @@ The values of C run side by side or in turn. Side by side, one pass over the dat
 at zero. In turn, each value of C begins at the solution of the next smaller one. From zero a large C takes thousands of
 sweeps over the rows, unless Newton steps end them; from the solution at a smaller C, a fraction of them. With few rows,
 sweeps take most of the time; but each turn starts its own processes and makes a pass and a certificate.
+
+A search for C has turns of several values: first all small ones, whose lanes need few sweeps from zero, then three at a
+time, which show whether the metric rises. Its lanes leave folds out; those over all rows come when it has ended.
 """
 
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log2
@@ -29,8 +33,9 @@ _NO_CLASSES = (
 )
 # Measured, see section "C in turn" of tests/bench/HISTORY.md.
 _FEW_BYTES = 64 << 20  # of decoded rows
-# With C "auto": values that are tried in any case, up to 1 / mean of |x|^2; the largest is this power of 2 above that.
-LEAST_TRIED, _LARGEST_TRIED = 7, 16
+# With C "auto": number of values of C of a turn after the first; values double from this power of 2 below
+# 1 / mean of |x|^2 to this power above. Below, down to n_rows, there are powers of 8.
+_IN_TURN, _BELOW, _ABOVE, _STEP_BELOW = 3, 6, 16, 3
 _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the features does not change it
 
 
@@ -119,7 +124,8 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
     if spec.is_joint:
         classes = (None,)
     # The folds that are left out, one after the other; None stands for training on all rows.
-    folds = (*spec.held_out, *((None,) if spec.refit or not spec.n_folds else ()))
+    has_models = not spec.n_folds or (spec.refit and not spec.searches_C)
+    folds = (*spec.held_out, *((None,) if has_models else ()))
     n_lanes = len(classes) * len(spec.Cs) * len(folds)
     # A search for C, which has ended before it comes to most values, is of one value at a time.
     if n_lanes > MOST_LANES * (len(spec.Cs) if spec.searches_C else 1):
@@ -143,16 +149,27 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
             )
     weights = class_weights(spec, labels, manifest)
     lanes = [_lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in spec.Cs]
-    return tuple(sorted(lanes, key=lambda lane: lane.C) if count_turns(spec, manifest) > 1 else lanes)
+    turn = {C: bisect(turns_of(spec, manifest), place) for place, C in enumerate(spec.Cs)}
+    return tuple(sorted(lanes, key=lambda lane: turn[lane.C]))
 
 
 def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
-    """A job with C "auto" with the powers of 2 to try: C times the mean of |x|^2 is from 2^-6 to 2^16, nearly."""
+    """A job with C "auto" with the powers of 2 to try: C times the mean of |x|^2 is from 1 / n_rows to 2^16, nearly.
+
+    At 1 / (n_rows * mean of |x|^2) the losses begin to count beside |w|^2: LIBLINEAR's -C begins at most at this value.
+    """
     if not spec.searches_C:
         return spec
     mean = 1.0 if spec.kernel == "rbf" else mean_Qii(spec, manifest)
     middle = -round(log2(min(max(mean, 1e-9), 1e9)))
-    return spec.with_ladder(tuple(2.0 ** (middle + k) for k in range(-LEAST_TRIED + 1, _LARGEST_TRIED + 1)))
+    powers = (*_powers_tried_first(spec, manifest), *range(1, _ABOVE + 1))
+    return spec.with_ladder(tuple(2.0 ** (middle + power) for power in powers))
+
+
+def _powers_tried_first(spec: JobSpec, manifest: Manifest) -> list[int]:
+    """Return the powers of 2 that a search tries in any case. Where lanes run one by one, each takes its time."""
+    least = round(log2(manifest.n_rows)) if has_lanes(spec) else 0
+    return [*reversed(range(-_BELOW - _STEP_BELOW, -least - 1, -_STEP_BELOW)), *range(-_BELOW, 1)]
 
 
 def order_note(C: float | list[float] | str) -> str | None:
@@ -201,18 +218,22 @@ def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) 
     return weights
 
 
-def count_turns(spec: JobSpec, manifest: Manifest) -> int:
-    """Return the number of values of C that run in turn, the lanes of each side by side; 1: no values run in turn.
+def turns_of(spec: JobSpec, manifest: Manifest) -> tuple[int, ...]:
+    """Return for each turn the index in `spec.Cs` of its first C. Lanes of a turn run side by side, as memory allows.
 
     Solvers that cannot train lanes side by side have one turn: each lane begins at the solution of the lane before it.
     """
     if spec.machines is not None:
-        return 1
+        return (0,)
     if spec.searches_C:
-        return len(spec.Cs)
-    has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss_kind.is_quadratic and not spec.is_joint
+        return (0, *range(len(_powers_tried_first(spec, manifest)), len(spec.Cs), _IN_TURN))
     pays = manifest.decoded_bytes <= _FEW_BYTES and spec.Cs[-1] * mean_Qii(spec, manifest) > _LARGE
-    return len(spec.Cs) if has_lanes and is_scaled(spec, manifest) and pays else 1
+    return tuple(range(len(spec.Cs))) if has_lanes(spec) and is_scaled(spec, manifest) and pays else (0,)
+
+
+def has_lanes(spec: JobSpec) -> bool:
+    """Return whether the job's solver trains several lanes side by side."""
+    return SOLVERS[spec.solver].has_lanes and not spec.is_joint
 
 
 def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:

@@ -10,6 +10,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
 from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.lanes import has_lanes
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
@@ -169,6 +170,9 @@ _CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
 _PACKED_ROWS, _WINDOWS_AHEAD, _MOST_MIXED_BYTES, _PACKED_SEGMENTS = 10, 3, 16 * SPILL_SEGMENT, 5
 # Bytes that a group of lanes may hold for rows, features and solver, if a job does not set memory_bytes.
 _GROUP_BYTES = 2 << 30
+# Lanes side by side at most. More of them share decoding and the start of processes, which counts in the short runs of
+# a search for C; where sweeps take the time, they would only need more memory.
+_MOST_AT_ONCE, _MOST_IN_SEARCH = 16, 128
 _LEAST_SHARE = 0.05  # part of memory_bytes that the cache gets at least
 
 
@@ -293,10 +297,18 @@ def plan_memory(
     return at_once, _plan_cache(spec, manifest, threads, at_once), NO_ROOM
 
 
+def most_at_once(spec: JobSpec) -> int:
+    """Return the number of lanes that a job trains side by side at most, if memory has room."""
+    if not has_lanes(spec):
+        return 1
+    return _MOST_IN_SEARCH if spec.searches_C else _MOST_AT_ONCE
+
+
 def _lanes_at_once(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> int:
-    if SOLVERS[spec.solver].has_lanes and not spec.is_joint:
+    most = most_at_once(spec)
+    if most > 1:
         for width in reversed(WIDTHS[1:]):
-            at_once = min(width, lanes)
+            at_once = min(width, lanes, most)
             if width_for(at_once) == width and _has_room(spec, manifest, threads, at_once):
                 return at_once
     return 1

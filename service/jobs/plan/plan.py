@@ -5,7 +5,7 @@ rows and features are not known yet, so the plan assumes the largest possible nu
 sparse, and take memory only as rows and features come.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import planned_maps
 from streamsvm.service.jobs.fields.spec import JobSpec, read_spec
-from streamsvm.service.jobs.plan.lanes import Lane, class_weights, count_turns, labels_of, lanes_of, shown, with_ladder
+from streamsvm.service.jobs.plan.lanes import Lane, class_weights, labels_of, lanes_of, shown, turns_of, with_ladder
 from streamsvm.service.jobs.plan.memory import (
     ANY_ROOM,
     JobMemory,
@@ -44,6 +44,10 @@ MOST_ROWS = 1 << 30
 _LONGEST_ROW_GUESSED = 1
 _LONGER = 4  # factor from the longest row that a plan allows for to that of the plan after it
 _STATE_BYTES_GUESSED = 256 << 20
+# Lanes that only judge values of C: their targets, their most passes, and the most lanes of a run with Newton steps,
+# whose cost beside arithmetic grows with the number of lanes. See section "choose-C" of tests/bench/RESULTS.md.
+_JUDGED = {"tolerance": 0.1, "relative_gap": 1e-3}
+_MOST_PASSES_TO_JUDGE, _MOST_IN_NEWTON = 10, 16
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class JobPlan:
     manifest      the dataset's; while the dataset is arriving, upper bounds of what it may hold
     labels        labels of the model, as stored rows have them; () in regression and while the dataset is arriving
     lanes         all problems of the job; number: index of the next run's first lane; at_once: most lanes in a run
-    turns         number of values of C that run in turn, see `service.jobs.plan.lanes`
+    starts        number of the first lane of each turn, see `service.jobs.plan.lanes`
     cores         number of cores that the job may use
     newton        the most equations and bytes that Newton steps may have
     passes_before, seconds_before: passes and seconds of training of all lanes before `number`
@@ -67,7 +71,7 @@ class JobPlan:
     cache: CachePlan
     cores: int
     at_once: int = 1
-    turns: int = 1
+    starts: tuple[int, ...] = (0,)
     number: int = 0
     passes_before: int = 0
     seconds_before: float = 0.0
@@ -92,9 +96,10 @@ class JobPlan:
 
     def Cs_of(self, done: int) -> tuple[float, ...]:
         """The values of C all of whose lanes are among the first `done`; () unless all are, or C is searched for."""
-        if done == len(self.lanes):
-            return self.spec.Cs
-        return self.spec.Cs[: done * self.turns // len(self.lanes)] if self.spec.searches_C else ()
+        if not self.spec.searches_C:
+            return self.spec.Cs if done == len(self.lanes) else ()
+        begun, left = ({lane.C for lane in lanes} for lanes in (self.lanes[:done], self.lanes[done:]))
+        return tuple(C for C in self.spec.Cs if C in begun and (C not in left or self.has_searched))
 
     @property
     def running(self) -> tuple[Lane, ...]:
@@ -104,8 +109,44 @@ class JobPlan:
     @property
     def firsts(self) -> list[int]:
         """The number of each run's first lane: a run has up to `at_once` lanes, all of one turn."""
-        turn = len(self.lanes) // self.turns
-        return [first + k for first in range(0, len(self.lanes), turn) for k in range(0, turn, self.at_once)]
+        return [first for turn in self.turns for first in range(turn.start, turn.stop, self.at_once)]
+
+    @property
+    def turns(self) -> list[range]:
+        """The numbers of the lanes of each turn."""
+        return _turns(self.starts, len(self.lanes))
+
+    @property
+    def has_searched(self) -> bool:
+        """Whether the search for C has ended, see `with_models`."""
+        return self.spec.searches_C and self.lanes[-1].fold is None
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether the next run is of a search for C: its lanes only judge values of C."""
+        return self.spec.searches_C and self.lane.fold is not None
+
+    @property
+    def targets(self) -> dict[str, Any]:
+        """`tolerance`, `relative_gap` and `max_passes` of the next run; lanes that only judge values of C end early."""
+        own = {name: getattr(self.spec, name) for name in ("tolerance", "relative_gap", "max_passes")}
+        if not self.is_searching or self.solver.has_kernel:
+            return own
+        loose = {name: own[name] and max(own[name], target) for name, target in _JUDGED.items()}
+        return {**loose, "max_passes": min(own["max_passes"], _MOST_PASSES_TO_JUDGE)}
+
+    @property
+    def takes_newton(self) -> bool:
+        """Whether the next run may take Newton steps: in a search of many lanes, sweeps are near enough sooner."""
+        return not self.is_searching or len(self.running) <= _MOST_IN_NEWTON
+
+    def with_models(self, done: int, Cs: Collection[float]) -> "JobPlan":
+        """Return the plan of a search for C that ends after `done` lanes: then come the lanes over all rows at `Cs`."""
+        lanes = self.lanes[:done]
+        folds = (lanes[0].fold,) if self.spec.refit else ()
+        own = tuple(replace(lane, fold=None) for lane in lanes if lane.fold in folds and lane.C in Cs)
+        starts = (*(start for start in self.starts if start < done), *((done,) if own else ()))
+        return replace(self, lanes=(*lanes, *own), starts=starts)
 
     @property
     def lane(self) -> Lane:
@@ -216,12 +257,17 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory
     cores = cores or usable_cores()
     labels, spec = labels_of(spec, manifest), with_ladder(spec, manifest)
     lanes = lanes_of(spec, labels, manifest)
-    turns = count_turns(spec, manifest)
+    each = len(lanes) // len(spec.Cs)
+    starts = tuple(place * each for place in turns_of(spec, manifest))
     threads, there_are = threads_of(spec, cores), memory_bytes or memory_limit()
-    at_once, cache, newton = plan_memory(spec, manifest, threads, there_are, len(lanes) // turns)
+    at_once, cache, newton = plan_memory(spec, manifest, threads, there_are, max(map(len, _turns(starts, len(lanes)))))
     spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
     count_blocks(spec, manifest, cache)
-    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once, turns, newton=newton)
+    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once, starts, newton=newton)
+
+
+def _turns(starts: tuple[int, ...], n_lanes: int) -> list[range]:
+    return [range(start, end) for start, end in zip(starts, (*starts[1:], n_lanes), strict=True)]
 
 
 def knows_weights(solver: str) -> bool:

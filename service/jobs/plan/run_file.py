@@ -24,9 +24,7 @@ from streamsvm.trainer.solvers import SOLVERS
 _MOST_VALUES = 1 << 24
 _ROWS_COMPARED = 400
 _SHARES = (0.05, 0.5, 0.95)
-_TRAINER_ALONE = {
-    "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
-}  # fmt: skip
+_TRAINER_ALONE = {"solver", "pace", "max_seconds", "checkpoint_seconds"}
 
 
 def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
@@ -66,9 +64,10 @@ def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
             **shared,
             "largest_weight": inf if plan.follows else weights.largest_trained if weights else 1.0,
             "cache_rows": 0.0 if plan.follows else cached * plan.n_rows,
-            "newton_equations": plan.newton.equations,
+            "newton_equations": plan.newton.equations if plan.takes_newton else None,
             "shares_time": len(plan.firsts) > 1,
             **spec.model_dump(include=_TRAINER_ALONE),
+            **plan.targets,
             "passes_before": plan.passes_before,
             "follows": plan.follows,
             "spill_directory": str(dataset.parent) if plan.spills else None,

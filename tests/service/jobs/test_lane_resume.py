@@ -18,7 +18,7 @@ from streamsvm.service.jobs.lanes.lane_files import (
     outcome_of,
     settle_lanes,
 )
-from streamsvm.service.jobs.lanes.runner import lane_outcome
+from streamsvm.service.jobs.lanes.runner import lane_about, lane_outcome
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.processes.run import prepare_run
@@ -78,7 +78,10 @@ class Jobs:
                     self.trained[-1][1] += 1
                 trainer.shutdown()
                 results = trainer.results()
-            keep_outcomes(job_dir, plan, run, partial(lane_outcome, plan, self._dataset, run, results))
+            keep_outcomes(
+                job_dir, plan, run, partial(lane_outcome, plan, self._dataset, run, results),
+                partial(lane_about, plan, run, results),
+            )  # fmt: skip
             if trainer.stop_reason == "stopped":
                 return False
         return True
