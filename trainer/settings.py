@@ -38,6 +38,7 @@ class TrainerSettings:
     newton_equations  most equations that a system of Newton steps may have (trainer.newton); 0: no room for the steps;
                       None: the run takes none
     shares_time       the job has other groups of lanes, each of which gets one pass at least
+    folds             path of the file with the rows' folds; None: a hash deals rows to folds
     """
 
     n_rows: int
@@ -68,6 +69,7 @@ class TrainerSettings:
     resume: str | None
     newton_equations: int | None
     shares_time: bool = False
+    folds: str | None = None
 
     @property
     def visited(self) -> Visited:

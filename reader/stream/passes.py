@@ -32,7 +32,7 @@ class Passes:
         self._settings = settings
         makes_dense = not (settings.has_kernel or len(settings.maps.late))
         self._encoder = RowEncoder.of_tasks(
-            settings.tasks, settings.has_weights, settings.maps.early, settings.part_rows, makes_dense
+            settings.tasks, settings.has_weights, settings.maps.early, settings.part_rows, makes_dense, settings.folds
         )
         self._streamer = Streamer(self._encoder, wait)
         self._source: PieceSource | None = None

@@ -45,6 +45,7 @@ class ReaderSettings:
     resume                path of the checkpoint to continue from, or None
     screening             (some solvers) a row held at a bound by more than this is screened; None: no row is screened
     permute_blocks        (some solvers) passes visit the blocks in different orders
+    folds                 path of the file with the rows' folds; None: a hash deals rows to folds
     """
 
     dataset: Path
@@ -68,6 +69,7 @@ class ReaderSettings:
     resume: Path | None
     screening: float | None = None
     permute_blocks: bool = True
+    folds: str | None = None
 
     @classmethod
     def read(cls, run: Path) -> "ReaderSettings":

@@ -17,6 +17,7 @@ from streamsvm.service.jobs.lanes.lane_files import (
     abouts_of,
     begun_last,
     checkpoint_place,
+    drop_all,
     has_checkpoint,
     newest_lane,
     settle_lanes,
@@ -24,7 +25,7 @@ from streamsvm.service.jobs.lanes.lane_files import (
 )
 from streamsvm.service.jobs.lanes.outcome import Outcome
 from streamsvm.service.jobs.lanes.runner import LaneRunner, Run
-from streamsvm.service.jobs.lanes.warm_start import beginning, note_rows
+from streamsvm.service.jobs.lanes.warm_start import are_dealt_otherwise, beginning, note_rows
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_recorded
 from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress
 from streamsvm.service.jobs.progress.states import TRANSITIONS
@@ -198,6 +199,9 @@ class JobWork(Work):
         make_directory(job_dir)
         inherit(self._settings.jobs, record)
         plan = self._plan(record)
+        if (begun_last(job_dir) is not None or has_checkpoint(job_dir)) and are_dealt_otherwise(job_dir, plan):
+            drop_all(job_dir)
+            self._store.explain_job(record["id"], reason="folds_dealt_anew")
         drop_unsound(job_dir, plan)
         begin, replan = partial(self._start, record), partial(self._plan, record)
         lanes = LaneRunner(job_dir, self._settings.datasets / record["dataset_id"], begin, replan, ends_on_stop=True)

@@ -20,7 +20,8 @@ from streamsvm.storage.features.maps import FeatureMaps, write_maps
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 from streamsvm.storage.run.failure import told as word_left
 from streamsvm.storage.run.slowdowns import bits_of
-from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, State, create_state, silent_until
+from streamsvm.storage.run.state import FOLDS_FILE, KEPT_ARRAYS, RUN_FILE, State, create_state, silent_until
+from streamsvm.trainer.problem.row_encoder import write_folds
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE, HandedBack
 
 READER, TRAINER, SHARD_TRAINER = (
@@ -65,7 +66,11 @@ def prepare_run(
     if not plan.follows:
         fitted = fitted or fitted_maps(plan.maps, Dataset(dataset))
     maps = write_maps(directory, fitted or plan.maps)
+    folds = directory / FOLDS_FILE if plan.is_stratified else None
+    if folds:
+        write_folds(folds, Dataset(dataset).labels(), plan.labels, plan.tasks.n_folds, plan.tasks.seed)
     for part in ("reader", "trainer"):
+        told[part]["folds"] = folds and str(folds)
         told[part]["maps"] = maps
         told[part]["resume"] = str(checkpoint.path) if checkpoint else None
     told["trainer"]["checkpoints"] = checkpoints and str(checkpoints)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.blocks.block import BlockReader, Piece, decode_piece, locations
+from streamsvm.storage.blocks.block import BlockReader, Piece, decode_labels, decode_piece, labels_begin, locations
 from streamsvm.storage.blocks.feature_files import check_words, read_listed, read_places
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
 from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt, StorageError
@@ -113,6 +113,17 @@ class Dataset:
 
     def _path(self, number: int) -> Path:
         return block_path(self.directory, self.manifest.blocks[number].number)
+
+    def labels(self) -> Iterator[Array]:
+        """Yield the labels of all rows by their ids, piece by piece. Raises DatasetCorrupt.
+
+        Little more than the labels is read and decoded, and not compared with checksums.
+        """
+        pieces = np.concatenate([self.pieces(number) for number in range(len(self.manifest.blocks))])
+        for location in np.sort(pieces, order="first_row"):
+            path, begin = self._path(int(location["block"])), int(location["offset"])
+            with _naming(path), read_range(path, begin, labels_begin(location), Pages.KEPT) as start:
+                yield decode_labels(start, location)
 
     def label_weights(self) -> dict[float, float]:
         """Return label -> sum of the weights of its rows, after a pass over all rows. Raises DatasetCorrupt."""

@@ -61,6 +61,19 @@ def decode(frame: memoryview | bytes, shapes: Sequence[tuple[np.dtype, int]]) ->
     return columns
 
 
+def decode_first(start: memoryview | bytes, dtype: np.dtype, count: int) -> Array:
+    """Decode the first column of a frame, (count,), from the frame's first bytes. Raises CorruptData."""
+    words = np.empty(count, _word(dtype))
+    try:
+        planes = zstandard.ZstdDecompressor().stream_reader(bytes(start)).read(words.nbytes)
+    except zstandard.ZstdError as error:
+        raise CorruptData("a frame does not begin with a column") from error
+    if len(planes) != words.nbytes:
+        raise CorruptData("a frame ends within its first column")
+    join_bytes(np.frombuffer(planes, np.uint8), words)
+    return words.view(dtype)
+
+
 def _word(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"<u{dtype.itemsize}")
 

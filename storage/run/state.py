@@ -42,6 +42,7 @@ def zeros(*shape: int) -> Array:
 # Other files of a run directory: the settings of both processes, the cache that they share, and, of a shard of the
 # rows, sum_i alpha_i y_i x_i at their last certificate, as w is laid out; written by the reader.
 RUN_FILE, CACHE_FILE, OWN_W_FILE = "run.json", "cache", "own_w"
+FOLDS_FILE = "folds"  # the fold of each row, where rows are dealt to folds class by class
 
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
 

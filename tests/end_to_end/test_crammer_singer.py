@@ -7,7 +7,7 @@ from scipy import sparse
 
 from streamsvm.storage.models.probability import fit_sigmoid
 from streamsvm.trainer.problem.losses import crammer_singer
-from streamsvm.trainer.problem.row_encoder import fold_of
+from streamsvm.trainer.problem.row_encoder import deal
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN
@@ -86,7 +86,7 @@ def test_folds_are_judged_by_rows_held_out(many, rows):
     spec = {**EXACT, **JOINT, "dataset": "folded", "folds": 3, "seed": 5, "C": [0.03, 1.0]}
     ended = many.wait_until_ended(many.submit(**spec, probability="sigmoid", keep="all"))
     assert ended["state"] == "succeeded", ended["failure"]
-    fold = fold_of(np.arange(len(y)), 3, 5)
+    fold = deal(np.searchsorted(CLASSES, y), np.zeros(len(CLASSES), int), 3, 5)
     for model, cv in zip(ended["result"]["models"], ended["result"]["cv"], strict=True):
         values = np.empty((len(y), len(CLASSES)))
         for k in range(3):

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, balanced_ac
 from sklearn.svm import LinearSVC
 
 from streamsvm.storage.models.probability import fit_sigmoid
-from streamsvm.trainer.problem.row_encoder import fold_of
+from streamsvm.trainer.problem.row_encoder import deal
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN
@@ -42,9 +42,15 @@ def datasets(service):
     return arrays
 
 
+def folds(y):
+    """The fold of each row; of two classes, the larger label is the first."""
+    codes = y.astype(int) if y.max() > 1 else 1 - y.astype(int)
+    return deal(codes, np.zeros(codes.max() + 1, int), FOLDS, SEED)
+
+
 def out_of_fold(X, y, C, positive, weight=None):
     """Decision values of scikit-learn's machines, each of a row that it was not trained on."""
-    fold, values = fold_of(np.arange(len(y)), FOLDS, SEED), np.empty(len(y))
+    fold, values = folds(y), np.empty(len(y))
     sign = np.where(y == positive, 1, -1)
     for k in range(FOLDS):
         svm = LinearSVC(loss="hinge", C=C, fit_intercept=False, dual=True, tol=1e-9, max_iter=10**6)
@@ -120,7 +126,7 @@ def test_validation_judges_the_rows_of_one_fold_and_trains_the_model_on_all(serv
     spec = {**SPEC, "dataset": name, "C": VALUES, "validation": 0.3}  # a third
     ended = service.wait_until_ended(service.submit(**spec))
     assert ended["state"] == "succeeded", ended["failure"]
-    held_out, classes = fold_of(np.arange(len(y)), 3, SEED) == 0, (1.0, 0.0) if name == "two" else (0.0, 1.0, 2.0)
+    held_out, classes = folds(y) == 0, (1.0, 0.0) if name == "two" else (0.0, 1.0, 2.0)
     for C, found in zip(VALUES, ended["result"]["cv"], strict=True):
         values = np.stack([out_of_fold(X, y, C, label)[1] for label in classes], axis=1)[held_out]
         accuracy = accuracy_score(y[held_out], np.array(classes)[values.argmax(axis=1)])

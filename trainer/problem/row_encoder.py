@@ -1,7 +1,8 @@
 """Makes the rows of a dataset's pieces ready for training: with class codes for labels, folds, early feature maps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -28,6 +29,31 @@ def fold_of(keys: Array, of: int, seed: int) -> Array:
     return ((z ^ (z >> np.uint64(31))) % np.uint64(of)).astype(np.int64)
 
 
+def deal(codes: Array, dealt: Array, of: int, seed: int) -> Array:
+    """Deal rows of these class codes (n,) to folds (n,), 0 to `of` - 1; each fold has as many of a class, within one.
+
+    Of each `of` rows of a class, in order, each goes to another fold; a hash of seed, class and turn says which first.
+
+    dealt  (n_classes,): how many rows of each class were dealt before; changed in place
+    """
+    counts = np.bincount(codes, minlength=len(dealt))
+    number = np.empty(len(codes), np.int64)  # of each row among those of its class
+    first = np.cumsum(counts) - counts
+    number[np.argsort(codes, kind="stable")] = np.arange(len(codes)) - np.repeat(first - dealt, counts)
+    dealt += counts
+    turn = number // of * len(dealt) + codes
+    return ((number + fold_of(turn, of, seed)) % of).astype(CODE)
+
+
+def write_folds(path: Path, labels: Iterable[Array], classes: Sequence[float], of: int, seed: int) -> None:
+    """Write the folds of all rows, (n_rows,) CODE by id, dealt class by class; `labels` yields labels by row id."""
+    dealt = np.zeros(len(classes), np.int64)
+    encoder = RowEncoder(classes)
+    with path.open("wb") as file:
+        for each in labels:
+            file.write(deal(encoder.class_codes(each), dealt, of, seed).tobytes())
+
+
 @dataclass
 class RowEncoder:
     """Makes the segments that trainer and certificate use from the rows of a dataset.
@@ -35,6 +61,7 @@ class RowEncoder:
     labels         labels of the classes, by code; if only one is listed, rows with any other label get code 1
     is_regression  rows have numbers to predict, and no classes
     n_folds, seed  a hash with this seed deals rows to n_folds folds
+    folds          the fold of each row by id (`write_folds`), in place of the hash; None: the hash
     has_weights    whether segments have weights; rows without a weight get 1
     maps           feature maps that are applied once, when rows are read; None: there are none
     makes_dense    whether rows become dense where that is shorter, as kernels of linear machines can read; else sparse
@@ -50,6 +77,7 @@ class RowEncoder:
     maps: FeatureMaps | None = None
     part_rows: Array | None = None
     makes_dense: bool = False
+    folds: Array | None = None
 
     @classmethod
     def of_tasks(
@@ -59,10 +87,12 @@ class RowEncoder:
         maps: FeatureMaps | None = None,
         part_rows: Array | None = None,
         makes_dense: bool = False,
+        folds: str | None = None,
     ) -> "RowEncoder":
-        """Return the encoder of rows for a run with these tasks."""
+        """Return the encoder of rows for a run with these tasks; folds: path of the file of `write_folds`, or None."""
         known = tasks.labels, tasks.is_regression, tasks.n_folds, tasks.seed
-        return cls(*known, has_weights, maps, part_rows, makes_dense)
+        dealt = None if folds is None else np.memmap(folds, CODE, "r")
+        return cls(*known, has_weights, maps, part_rows, makes_dense, dealt)
 
     def encode(self, piece: Piece) -> Segment:
         """Return the rows of a piece as a segment."""
@@ -70,7 +100,7 @@ class RowEncoder:
         weight = np.ones(n_rows) if rows.weight is None and self.has_weights else rows.weight
         encoded = Segment(
             row_id=np.arange(piece.first_row, piece.first_row + n_rows, dtype=ROW_ID),
-            class_code=np.zeros(n_rows, CODE) if self.is_regression else self._class_codes(rows.label),
+            class_code=np.zeros(n_rows, CODE) if self.is_regression else self.class_codes(rows.label),
             fold=self._folds(piece),
             Qii=piece.Qii,
             indptr=rows.indptr.astype(OFFSET),
@@ -82,7 +112,7 @@ class RowEncoder:
         mapped = encoded if self.maps is None else with_features(encoded, self.maps)
         return mapped.in_shortest_form if self.makes_dense else mapped
 
-    def _class_codes(self, label: Array) -> Array:
+    def class_codes(self, label: Array) -> Array:
         """Return the class codes of these labels (n,). Raises DatasetCorrupt if two or more are listed, but not all."""
         labels = np.asarray(self.labels, float)
         by_value = np.argsort(labels)
@@ -95,9 +125,11 @@ class RowEncoder:
         return np.where(is_known, codes, len(labels)).astype(CODE)
 
     def _folds(self, piece: Piece) -> Array:
-        """Return the fold of each row, (n,), by its group if rows have groups, else by its id."""
+        """Return the fold of each row, (n,): as dealt; else by a hash of its group, if it has one, or of its id."""
         if self.n_folds == 1:
             return np.zeros(len(piece), CODE)
+        if self.folds is not None:
+            return np.array(self.folds[piece.first_row : piece.first_row + len(piece)])
         keys = piece.rows.group
         if keys is None:
             ids = np.arange(piece.first_row, piece.first_row + len(piece))

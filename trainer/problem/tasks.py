@@ -88,7 +88,7 @@ class Tasks:
     each      the tasks; if is_joint, one for each class, whose C_positive is the C of the rows of that class
     labels    the dataset's label of each class code. Empty in regression, and while a dataset is being read in:
               then the largest label is class 0 and all others are class 1
-    n_folds   number of folds to which rows are dealt, by a hash of `seed`
+    n_folds   number of folds to which rows are dealt, by `seed`
     epsilon   half the width of regression's tube
     is_joint  all classes are in one problem, that of Crammer and Singer, with one P, one D and one C_i for each row
     """

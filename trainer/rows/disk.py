@@ -55,7 +55,7 @@ class StoredRows:
         part = settings.stored_rows["part_rows"]
         encoder = RowEncoder.of_tasks(
             tasks, dataset.manifest.weights is not None, settings.maps.early, part and np.array(part, RUN),
-            makes_dense=not len(settings.maps.late),
+            makes_dense=not len(settings.maps.late), folds=settings.folds,
         )  # fmt: skip
         if not (tasks.labels or tasks.is_regression):
             # The run follows the dataset: its reader has found out which of two labels is the positive one.

@@ -214,6 +214,13 @@ def drop_after(job_dir: Path, number: int) -> None:
             shutil.rmtree(lane, ignore_errors=True)
 
 
+def drop_all(job_dir: Path) -> None:
+    """Remove the lanes and checkpoints of a job, which begins anew."""
+    shutil.rmtree(job_dir / LANES, ignore_errors=True)
+    for slot in SLOTS:
+        (job_dir / slot).unlink(missing_ok=True)
+
+
 def abouts_of(job_dir: Path, first: int = 0) -> list[Mapping[str, Any]]:
     """Return the records of the finished lanes from number `first` on, in order. Raises Crash if one is damaged."""
     found: list[Mapping[str, Any]] = []

@@ -54,16 +54,26 @@ def note_rows(job_dir: Path, plan: JobPlan, dataset: Path, has_begun: bool) -> N
         if int(shared_rows(noted, own)[:, 2].sum()) != n_own or n_noted not in (n_own, MOST_ROWS):
             hint = "Submit a job with warm_start."
             raise ServiceError("dataset_changed", "rows came or went since the checkpoint", hint)
-    write_file(job_dir / TRAINED_ROWS, [pack({"runs": own.tolist()}, _VERSION)])
+    dealt = "by_class" if plan.is_stratified else "by_hash"
+    write_file(job_dir / TRAINED_ROWS, [pack({"runs": own.tolist(), "dealt": dealt}, _VERSION)])
 
 
 def noted_rows(job_dir: Path) -> Array | None:
     """Read the rows that a job was trained on; None: an earlier version recorded none, or the file is damaged."""
+    runs = _noted(job_dir).get("runs")
+    return None if runs is None else np.array(runs, RUN)
+
+
+def are_dealt_otherwise(job_dir: Path, plan: JobPlan) -> bool:
+    """Return whether lanes of a job come from a version that dealt all rows to folds by a hash."""
+    return plan.is_stratified and _noted(job_dir).get("dealt") != "by_class"
+
+
+def _noted(job_dir: Path) -> dict[str, Any]:
     try:
-        content = unpack((job_dir / TRAINED_ROWS).read_bytes(), _VERSION, "note of a job's rows", "")
+        return unpack((job_dir / TRAINED_ROWS).read_bytes(), _VERSION, "note of a job's rows", "")
     except (StorageError, OSError):
-        return None
-    return np.array(content["runs"], RUN)
+        return {}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
 from streamsvm.storage.rows.csr import WEIGHT
 from streamsvm.storage.rows.packing import bytes_alone
-from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, packed_bytes
+from streamsvm.storage.rows.segment import CODE, OPTIONAL_COLUMN, PLAIN_ROW, packed_bytes
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
 from streamsvm.storage.run.state import FEATURE_BYTES, WIDTHS, width_for
 from streamsvm.trainer.newton.memory import ProblemShape, bytes_held, equations_within
@@ -232,7 +232,9 @@ def memory_of(
     axis = joint_width(columns) if spec.is_joint else width_for(lanes)
     row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES
     if has_folds:
-        row_bytes += columns * _HELD_OUT_BYTES + (WEIGHT.itemsize if manifest.weights is not None else 0)
+        row_bytes += (
+            CODE.itemsize + columns * _HELD_OUT_BYTES + (WEIGHT.itemsize if manifest.weights is not None else 0)
+        )
     features = (axis * _FEATURE_LANE_BYTES if axis > 1 else FEATURE_BYTES) * width
     features += 2 * maps.own_bytes  # in both processes
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)

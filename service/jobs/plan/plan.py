@@ -117,6 +117,12 @@ class JobPlan:
         return _turns(self.starts, len(self.lanes))
 
     @property
+    def is_stratified(self) -> bool:
+        """Whether rows are dealt to folds class by class; else by a hash: groups, numbers, rows on several machines."""
+        is_dealt = self.spec.n_folds > 0 and not self.spec.loss_kind.is_regression
+        return is_dealt and not self.manifest.has_groups and self.spec.machines is None
+
+    @property
     def has_searched(self) -> bool:
         """Whether the search for C has ended, see `with_models`."""
         return self.spec.searches_C and self.lanes[-1].fold is None

@@ -5,10 +5,12 @@ import pytest
 
 from streamsvm.reader.certificate.folds import HeldOut, read_held_out, read_weights
 from streamsvm.storage.blocks.block import Piece
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.storage.rows.row_runs import RUN
-from streamsvm.storage.rows.segment import ROW_ID, TARGET
-from streamsvm.trainer.problem.row_encoder import RowEncoder, fold_of
+from streamsvm.storage.rows.segment import CODE, ROW_ID, TARGET
+from streamsvm.trainer.problem.row_encoder import RowEncoder, deal, fold_of, write_folds
+from tests.contracts.problems import make_dataset, random_problem
 from tests.features import constant
 
 
@@ -38,6 +40,37 @@ def test_folds_are_about_as_large_as_each_other_and_of_a_row_alone(of):
     assert counts.min() > 0.95 * len(ids) / of and len(counts) == of
     np.testing.assert_array_equal(fold_of(ids[::-7], of, 3), folds[::-7])
     assert np.mean(fold_of(ids, of, 4) == folds) < 1.2 / of
+
+
+@pytest.mark.parametrize("of", [2, 5, 7])
+def test_each_fold_has_as_many_rows_of_each_class_within_one(of):
+    codes = np.random.default_rng(of).choice(4, 3000, p=[0.9, 0.09, 0.009, 0.001])
+    folds, dealt = deal(codes, np.zeros(4, int), of, 3), np.zeros(4, int)
+    for code in range(4):
+        counts = np.bincount(folds[codes == code], minlength=of)
+        assert len(counts) == of and np.ptp(counts) <= 1
+    in_pieces = [deal(part, dealt, of, 3) for part in np.split(codes, [1, 70, 2000])]
+    np.testing.assert_array_equal(np.concatenate(in_pieces), folds)
+    np.testing.assert_array_equal(dealt, np.bincount(codes, minlength=4))
+    assert np.mean(deal(codes, np.zeros(4, int), of, 4) == folds) < 1.2 / of
+
+
+@pytest.mark.parametrize("n_rows", [50, 9000])
+def test_rows_of_a_dataset_are_in_the_folds_they_are_dealt_to(tmp_path, n_rows):
+    X, _ = random_problem(n_rows, 20, 2)
+    dataset = Dataset(make_dataset(tmp_path / "data", X, np.arange(n_rows) % 3))
+    pieces = [
+        dataset.piece(location) for block in range(len(dataset.manifest.blocks)) for location in dataset.pieces(block)
+    ]
+    label = np.concatenate([each.rows.label for each in sorted(pieces, key=lambda each: each.first_row)])
+    np.testing.assert_array_equal(np.concatenate(list(dataset.labels())), label)
+    write_folds(tmp_path / "folds", dataset.labels(), (0.0, 1.0, 2.0), 5, 3)
+    folds = np.fromfile(tmp_path / "folds", CODE)
+    for each in pieces:
+        own = RowEncoder([0.0, 1.0, 2.0], n_folds=5, seed=3, folds=folds).encode(each).fold
+        np.testing.assert_array_equal(own, folds[each.first_row : each.first_row + len(each)])
+    for part in (folds[label == k] for k in range(3)):
+        assert np.ptp(np.bincount(part, minlength=5)) <= 1
 
 
 def test_every_row_is_left_out_once():

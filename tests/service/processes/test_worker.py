@@ -21,6 +21,7 @@ from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.processes.worker import Worker
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
+from streamsvm.storage.files.durable import pack, unpack
 from tests.contracts.problems import libsvm_text, random_problem
 
 MOST = 2
@@ -219,6 +220,20 @@ def test_a_lane_whose_files_are_damaged_is_trained_again(settings, store, whole,
     assert ended["state"] == "succeeded", ended["failure"]
     assert ended["result"]["cv"] == whole
     assert [step.get("reason") for step in ended["transitions"]].count("lane_corrupt") == (not is_seen_at_once)
+
+
+def test_lanes_whose_rows_an_earlier_version_dealt_otherwise_are_trained_anew(settings, store, whole):
+    job = submitted(store, **LANES)
+    directory = settings.jobs / job
+    with working(settings) as worker:
+        while not (directory / "lanes" / "0001" / "model").exists():
+            worker.step()
+    note = directory / "rows.json"
+    note.write_bytes(pack({"runs": unpack(note.read_bytes(), 1, "note", "")["runs"]}, 1))
+    with working(settings) as worker:
+        (ended,) = seen_to(worker, store, job)
+    assert ended["state"] == "succeeded" and ended["result"]["cv"] == whole
+    assert "folds_dealt_anew" in [step.get("reason") for step in ended["transitions"]]
 
 
 def test_a_signal_at_a_step_of_a_job_counts_too(settings, store):
