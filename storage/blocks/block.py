@@ -186,11 +186,6 @@ def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
     return Piece(rows, norms, int(entry["first_row"]))
 
 
-def labels_begin(entry: Array) -> int:
-    """Return how many of a piece's first bytes have the labels of its rows, at most; `entry` is its LOCATION."""
-    return min(int(entry["bytes"]), 2 * LABEL.itemsize * int(entry["rows"]) + 64)
-
-
 def decode_labels(start: memoryview | bytes, entry: Array) -> Array:
     """Decode the labels (n_rows,) of a piece from its first bytes, which have no checksum. Raises CorruptData."""
     return codec.decode_first(start, LABEL, int(entry["rows"]))

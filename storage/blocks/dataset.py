@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.blocks.block import BlockReader, Piece, decode_labels, decode_piece, labels_begin, locations
+from streamsvm.storage.blocks.block import BlockReader, Piece, decode_labels, decode_piece, locations
 from streamsvm.storage.blocks.feature_files import check_words, read_listed, read_places
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
 from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt, StorageError
 from streamsvm.storage.files.direct import FileRange, Pages, read_range
 from streamsvm.storage.files.durable import publish
-from streamsvm.storage.rows.csr import INDEX, Array
+from streamsvm.storage.rows.csr import INDEX, LABEL, Array
 from streamsvm.storage.rows.row_runs import RUN, one_run, runs_of
 
 # Files that versions before 0.3 left beside the blocks: rows that a job had decoded.
@@ -122,7 +122,8 @@ class Dataset:
         pieces = np.concatenate([self.pieces(number) for number in range(len(self.manifest.blocks))])
         for location in np.sort(pieces, order="first_row"):
             path, begin = self._path(int(location["block"])), int(location["offset"])
-            with _naming(path), read_range(path, begin, labels_begin(location), Pages.KEPT) as start:
+            most = min(int(location["bytes"]), 2 * LABEL.itemsize * int(location["rows"]) + 64)
+            with _naming(path), read_range(path, begin, most, Pages.KEPT) as start:
                 yield decode_labels(start, location)
 
     def label_weights(self) -> dict[float, float]:

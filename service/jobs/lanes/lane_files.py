@@ -178,11 +178,7 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
 
 
 def keep_outcomes(
-    job_dir: Path,
-    plan: JobPlan,
-    run: Path,
-    make: Callable[[int], Model],
-    about: Callable[[int], Mapping[str, Any]],
+    job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model], about: Callable[[int], Mapping[str, Any]]
 ) -> None:
     """Save the model, and any held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model.
 

@@ -71,11 +71,7 @@ class CrossValidation:
     """The cross-validation of a job whose lanes are all done, read from the job's directory."""
 
     def __init__(
-        self,
-        plan: JobPlan,
-        job_dir: Path,
-        Cs: Sequence[float] | None = None,
-        known: "CrossValidation | None" = None,
+        self, plan: JobPlan, job_dir: Path, Cs: Sequence[float] | None = None, known: "CrossValidation | None" = None
     ) -> None:
         self._plan, self.Cs = plan, plan.spec.Cs if Cs is None else Cs
         self._job_dir = job_dir
