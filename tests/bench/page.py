@@ -18,7 +18,7 @@ from statistics import median
 
 import numpy as np
 
-from tests.bench import choose_C, ingest, lanes, one_row, predict_files, scale, small_memory
+from tests.bench import choose_c, ingest, lanes, one_row, predict_files, scale, small_memory
 from tests.bench.command import circumstances
 from tests.bench.commands import Command, compile_seconds, train_command, watched
 from tests.bench.comparison import DATA
@@ -95,7 +95,7 @@ QUESTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "In how little memory?": small_memory.run,
     "How large may data be?": lambda: scale.text(_BIG),
     "What do several models cost?": lambda: lanes.run("C", "folds", "classes-mnist"),
-    "How long does the search for C take?": choose_C.run,
+    "How long does the search for C take?": lambda: choose_c.run(*choose_c.SETS),
     "Does training end?": table.brief,
     "How fast is a file read?": ingest.whole,
     "How fast is one row predicted?": one_row.run,

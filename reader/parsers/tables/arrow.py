@@ -17,6 +17,7 @@ from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.reader.parsers.tables.columns import Heading, type_hint
 from streamsvm.reader.parsers.tables.fields import FieldBatch, batch_rows
 from streamsvm.reader.parsers.tables.mixed import Maker, StringColumn
+from streamsvm.reader.parsers.tables.mixed_columns import ALL
 from streamsvm.reader.parsers.tables.table import Fault, TableParser
 from streamsvm.reader.parsers.values import BLANKS, is_gap, misfit, weight_misfit, word_of
 from streamsvm.storage.rows.csr import Array, Rows
@@ -247,7 +248,8 @@ class ArrowTableParser(TableParser):
         return sorted({*self._columns.aside, *maker.number_places.tolist(), *maker.word_places})
 
     def _word_columns(self) -> set[int]:
-        return {place for place, field in enumerate(self._schema) if is_words(field.type)}
+        holds_words = is_words if self._options.categorical == ALL else is_string
+        return {place for place, field in enumerate(self._schema) if holds_words(field.type)}
 
     def _check_types(self, maker: Maker) -> None:
         """Raise InputError column_type for a column whose type does not fit its use."""

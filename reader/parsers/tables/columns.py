@@ -8,13 +8,13 @@ from difflib import get_close_matches
 
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.tables.fields import DATE
 
 UNNAMED = "Unnamed: "  # and its position: pandas' name of a column that has none, while others have names
 MOST_COLUMNS = 1 << 20
 _MANY_COLUMNS = 10_000  # looking for a similar name among more columns takes seconds
 LABEL_NAMES = ("label", "y", "target", "class")
 _DECIMAL_COMMA = re.compile(rb"[+-]?\d*,\d+")
-_DATE = re.compile(rb"\d{4}-\d\d?-\d\d?(?!\d)|\d\d?([./-])\d\d?\1\d{2,4}(?!\d)")
 _OF_OTHERS = {
     "label": "set label_type=string if labels are words, or name the column of labels: label_column",
     "weight": "write weights as plain decimal numbers, or name another column: weight_column",
@@ -200,7 +200,7 @@ def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
         return _OF_OTHERS[kind]
     if not is_new:
         return _AS_BEFORE
-    if _DATE.match(field):
+    if DATE.match(field):
         return _of_dates(column)
     if field.count(b" ") > 1:
         return f"{_of_words(column)}; text_column={column} if it has documents"

@@ -82,6 +82,11 @@ def decoded(fields: Sequence[bytes]) -> list[str]:
     return [field.decode(errors="replace") for field in fields]  # a field has a line feed, or there is no field
 
 
+DATE = re.compile(rb"\d{4}-\d\d?-\d\d?(?!\d)|\d\d?([./-])\d\d?\1\d{2,4}(?!\d)")
+_ODD_NUMBER = re.compile(rb"[$+-]?[\d., ']*\d[\d., ']*%?")
+_LONGEST_WORD = 200  # bytes
+
+
 def is_missing(field: bytes) -> bool:
     """Return whether a field stands for a missing number: it is empty, NA, NaN, null or the like."""
     return field.lower() in _MISSING
@@ -98,12 +103,21 @@ def is_text(field: bytes) -> bool:
 
 
 def mostly_words(rows: Sequence[Sequence[bytes]]) -> set[int]:
-    """Return the positions of columns in which more than half of these rows' fields that are not missing are words."""
+    """Return the positions of columns that hold categories: more than half of their fields here are words.
+
+    Missing fields do not count. Dates, documents, long strings and numbers written otherwise (1,5, $3, 20%) are no
+    words: a column of these is refused with a hint, as an option reads it better.
+    """
     return {
         place
         for place, column in enumerate(zip(*rows, strict=True))
-        if 2 * sum(map(is_text, column)) > sum(not is_missing(field) for field in column)
+        if 2 * sum(map(_is_word, column)) > sum(not is_missing(field) for field in column)
     }
+
+
+def _is_word(field: bytes) -> bool:
+    is_short = len(field) <= _LONGEST_WORD and field.count(b" ") <= 1
+    return is_short and is_text(field) and not DATE.match(field) and not _ODD_NUMBER.fullmatch(field)
 
 
 def label_type(first: bytes) -> LabelType:

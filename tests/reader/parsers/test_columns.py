@@ -96,9 +96,25 @@ def test_faults_of_choosing(tmp_path, format_):
         ({"drop_columns": "label"}, "same_column"),
         ({"columns": "c", "categorical": "day"}, "same_column"),
         ({"columns": "label"}, "columns_missing"),
-        ({}, {"csv": "not_numeric", "parquet": "column_type"}[format_]),
     ):
         assert code_of(tmp_path / "data", data, format_, **options) == code
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_columns_of_words_are_categories_without_being_named(tmp_path, format_):
+    table = {"y": [0, 1, 0, 1], "x": [1, 2, 3, 5], "city": ["Rome", "New York", "Rome", "Oslo"]}
+    manifest, _ = read_in(tmp_path / "data", WRITERS[format_](table), format_)
+    named, _ = read_in(tmp_path / "named", WRITERS[format_](table), format_, categorical="city")
+    assert manifest.input["categorical"] == ["city"] and manifest.input == named.input
+
+
+@pytest.mark.parametrize("word", ["1O", "1'234", "$12", "20%", "2024-01-31", "it is a text"])
+def test_a_typo_a_date_or_a_text_makes_no_categories(tmp_path, word):
+    for column in ([word, word, word], [1, word, 3]):
+        if word == "1O" and column[0] == word:
+            continue
+        data = WRITERS["csv"]({"y": [0, 1, 0], "x": column})
+        assert code_of(tmp_path / "data", data, "csv") == "not_numeric"
 
 
 def test_other_formats_have_no_columns(tmp_path):

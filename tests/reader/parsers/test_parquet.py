@@ -38,7 +38,6 @@ def test_the_rows_are_those_of_the_table(tmp_path, options):
 @pytest.mark.parametrize(
     ("columns", "code", "line"),
     [
-        ({"y": [1, -1], "a": ["x", "y"]}, "column_type", None),
         ({"y": [b"1", b"-1"], "a": [1, 2]}, "column_type", None),
         ({"y": [1, -1], "a": [[1], [2]]}, "column_type", None),
         ({"y": [1, -1], "a": [1, None]}, "missing_value", 2),
