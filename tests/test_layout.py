@@ -39,7 +39,7 @@ BUDGET = {
     "product lines": 64_570,
     "product statements": 35_474,
     "product modules": 371,
-    "test lines": 66_557,
+    "test lines": 66_569,
 }
 
 

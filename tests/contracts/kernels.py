@@ -32,7 +32,7 @@ from streamsvm.trainer.problem.lane_kernel import (
 )
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.problem.tasks import KindTable, Task, Tasks
-from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Listing, Ways, drawn, paper_visits
 from streamsvm.trainer.updates.statistics import VisitSums
 from tests.contracts.problems import random_problem
 
@@ -215,18 +215,29 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
         found[f"visit_lanes {loss} {lanes}"] = _visited_in_lanes(rows, loss, lanes)
 
     alpha, weights = np.zeros(2 * n_rows), np.zeros(60)
-    gone, rule = np.zeros(2 * n_rows, bool), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
-    results = []
+    listing, rule = all_listed(rows.row_id, 2 * n_rows), np.array([np.inf, 0.0, 0.0, float(n_rows), 0.0])
+    results, places = [], np.empty(60, np.int64)
     for sweep in range(6):
         order = np.random.default_rng(sweep).integers(0, n_rows, 60, dtype=np.int32)
         ways = Ways(30.0, 0.9, float(n_rows), sweep % 2 > 0, sweep % 3 > 0)
         # In each sweep five rows come in again, three of them in the place of random ones.
-        at, done = np.arange(0, 50, 10), np.zeros(3, np.int64)
+        at, done = np.arange(0, 50, 10), np.array([0, 0, 0, 1])
         arrivals = Arrivals(rows.row_id[sweep::12][:5].copy(), at, rows.row_id[1:40:5].copy(), done)
-        results.append(paper_visits(order, rows, box.table, ways, arrivals, alpha, weights, gone, rule))
-    assert gone.any()
-    found[f"paper_visits {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, gone, rule, np.array(results)))
+        results.append(paper_visits(order, rows, box.table, ways, arrivals, listing, alpha, weights, rule))
+        drawn(7, int(rule[3]), listing, arrivals, places)
+        found[f"drawn {loss} {sweep}"] = places.tobytes()
+    assert (listing.slot[rows.row_id] < 0).any()
+    found[f"paper_visits {loss}"] = b"".join(
+        a.tobytes() for a in (alpha, weights, listing.slot, rule, np.array(results))
+    )
     return found
+
+
+def all_listed(row_id, n_rows: int) -> Listing:
+    """The rows with these ids are listed, of `n_rows` in all."""
+    ids, slot = np.zeros(n_rows, np.int32), np.full(n_rows, -1, np.int32)
+    ids[: len(row_id)], slot[row_id] = row_id, np.arange(len(row_id))
+    return Listing(ids, slot, np.arange(n_rows))
 
 
 def _visited(rows, box, kind, lock) -> bytes:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streamsvm.trainer.kernels.order import permutation
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
-from tests.contracts.kernels import BOXES, columns, notes, signs, visit
+from tests.contracts.kernels import BOXES, all_listed, columns, notes, signs, visit
 
 
 def naive_step(x, y, U, D, a, w):
@@ -127,7 +127,7 @@ def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
     row_id, y = rows.row_id, signs(rows)
     order = np.random.default_rng(0).integers(0, len(row_id), 300, dtype=np.int32)
     capacity, beta, n = 38.0, 0.9, 40.0
-    gone, rule = np.zeros(len(alpha), bool), np.array([np.inf, 0.0, 0.0, float(len(row_id)), 0.0])
+    listing, rule = all_listed(row_id, len(alpha)), np.array([np.inf, 0.0, 0.0, float(len(row_id)), 0.0])
     a, v, given_up = alpha.copy(), w.copy(), set()
     eps, eps_new, picks, inside, waited, gradients = np.inf, 0.0, 0, len(row_id), 0, []
     for k in order:
@@ -149,11 +149,11 @@ def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
         gradients.append(PG)
         a[i], v = new, new_v
     ways = Ways(capacity, beta, n, per_sweep, projected)
-    arrivals = Arrivals(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), np.zeros(3, np.int64))
-    made, M_plus, M_minus, _, _ = paper_visits(order, rows, box.table, ways, arrivals, alpha, w, gone, rule)
+    arrivals = Arrivals(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), np.array([0, 0, 0, 1]))
+    made, M_plus, M_minus, _, _ = paper_visits(order, rows, box.table, ways, arrivals, listing, alpha, w, rule)
     assert made == len(gradients) + len(given_up)
-    assert 0 < len(given_up) == np.count_nonzero(gone)
-    assert set(np.flatnonzero(gone).tolist()) == {int(i) for i in given_up}
+    assert given_up
+    assert {i for i in row_id.tolist() if listing.slot[i] < 0} == {int(i) for i in given_up}
     assert alpha == pytest.approx(a, rel=1e-6, abs=1e-9)
     assert w == pytest.approx(v, rel=1e-6, abs=1e-9)
     assert (M_plus, M_minus) == pytest.approx((max(gradients), min(gradients)), rel=1e-6)
