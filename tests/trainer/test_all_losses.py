@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from streamsvm.trainer.problem.losses import REGRESSION
-from streamsvm.trainer.problem.row_encoder import fold_of
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
 from tests.contracts.solver import SMALLEST_CACHE, Exact
-from tests.trainer.test_lanes import stored
+from tests.trainer.test_lanes import folds_in, stored
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
 
@@ -27,7 +26,7 @@ def test_values_of_C_and_folds_side_by_side_on_rows_with_weights(tmp_path, loss,
     X, y, weight = stored(dataset)
     if loss != "logistic":
         y = stored_rows(dataset)[0].label
-    fold = fold_of(np.arange(len(y)), 2, 7)
+    fold = folds_in(tmp_path / "run", len(y), 2, 7)
     lanes = [(C, left_out) for left_out in (0, 1, None) for C in Cs]
     assert len(found.results) == len(lanes)
     for lane, (result, (C, left_out)) in enumerate(zip(found.results, lanes, strict=True)):

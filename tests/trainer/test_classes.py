@@ -7,12 +7,11 @@ from streamsvm.reader.certificate.folds import read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.trainer.problem.losses import crammer_singer
-from streamsvm.trainer.problem.row_encoder import fold_of
 from streamsvm.trainer.problem.tasks import joint_width
 from tests.contracts.problems import make_dataset
 from tests.reference import data
 from tests.reference.liblinear import train_crammer_singer
-from tests.trainer.test_lanes import ALL_ROWS, SMALL_CACHE, WAYS, classes, stored
+from tests.trainer.test_lanes import ALL_ROWS, SMALL_CACHE, WAYS, classes, folds_in, stored
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
 
@@ -123,7 +122,7 @@ def test_a_fold_is_left_out(tmp_path, way):
     settings = {**EVERY_WAY[way], **SOLVED, "folds": 3, "seed": 7, "number": 1}
     found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
     X, labels, _ = stored(dataset)
-    fold = fold_of(np.arange(len(labels)), 3, 7)
+    fold = folds_in(tmp_path / "run", len(labels), 3, 7)
     check(found, X, labels, weight=(fold != 1).astype(float))
     for place, label in enumerate(np.unique(labels)):
         ids, target, values = read_held_out(tmp_path / "run", len(labels), place)

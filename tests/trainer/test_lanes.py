@@ -8,8 +8,8 @@ from scipy import sparse
 
 from streamsvm.reader.certificate.folds import read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.rows.segment import Segment
-from streamsvm.storage.run.state import WIDTHS
+from streamsvm.storage.rows.segment import CODE, Segment
+from streamsvm.storage.run.state import FOLDS_FILE, WIDTHS
 from streamsvm.trainer.kernels.hinge import Dual, Weights
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.problem.row_encoder import fold_of
@@ -58,6 +58,12 @@ def primal_and_dual(X, y, alpha, w, C, loss, weight):
     assert not alpha[C == 0].any()
     v = X.T @ (alpha * y)
     return w @ w / 2 + losses, alpha.sum() - v @ v / 2 - curvature, np.linalg.norm(w - v) / max(np.linalg.norm(w), 1e-9)
+
+
+def folds_in(run, n_rows: int, of: int, seed: int) -> np.ndarray:
+    """The fold of each row of a run: as its file says, or by the hash where there is none."""
+    file = run / FOLDS_FILE
+    return np.fromfile(file, CODE) if file.exists() else fold_of(np.arange(n_rows), of, seed)
 
 
 def stored(dataset):
@@ -115,7 +121,7 @@ def test_folds_of_classes_with_weights(tmp_path, way):
     settings = {**WAYS[way], **SOLVED, "folds": 3, "C": 0.5, "loss": "squared_hinge", "seed": 7}
     found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
     X, labels, weight = stored(dataset)
-    fold = fold_of(np.arange(len(labels)), 3, 7)
+    fold = folds_in(tmp_path / "run", len(labels), 3, 7)
     ys = []
     for label, left_out in product(np.unique(labels), [0, 1, 2, None]):
         y = np.where(labels == label, 1.0, -1.0)
