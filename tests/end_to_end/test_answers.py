@@ -153,6 +153,7 @@ def models(session, model_id):
     assert told["unknown_columns"] == {"count": 1, "names": ["other"]}
     session("POST", f"/v1/models/{model_id}/predict", content=b"0 1:1\n", headers={"Accept": "text/csv"})
     session("GET", f"/v1/models/{model_id}/file?format=npz")
+    session("POST", f"/v1/models/{model_id}/threshold", 201, json={"threshold": 0.1})
 
 
 def shown(session, model):
@@ -173,6 +174,7 @@ def registry(session, model_id):
 def health(session):
     session("GET", "/v2/health/live")
     session("GET", "/v2/health/ready")
+    session("GET", "/metrics")
 
 
 def predictions(session, model_id):

@@ -132,7 +132,7 @@ def test_hints_name_arguments_and_are_shown(client, tmp_path):
         client.submit("rows", eviction="paper")
     assert refused.value.hint == 'The rule of the paper is a solver of its own: solver="streamsvm_paper".'
     assert refused.value.__notes__ == [f"{refused.value.hint} [unknown_field]"]
-    (tmp_path / "words.csv").write_text("target,a\nyes,red\nno,blue\n")
+    (tmp_path / "words.csv").write_text("target,a\nyes,1\nno,2\nno,red\n")
     with pytest.raises(InputError) as fault:
         client.add_dataset("words", tmp_path / "words.csv")
     assert 'categorical="all"' in fault.value.hint and "=all" not in fault.value.hint
@@ -294,7 +294,7 @@ def test_a_frame_is_sent_batch_by_batch(client):
     dataset = client.add_dataset("batches", pyarrow.RecordBatchReader.from_batches(schema, batches()))
     assert dataset.view["rows"] == 64 * 50_000 and max(sent) < sent[0] + (8 << 20)
     with pytest.raises(InputError) as caught:
-        client.add_dataset("words", pyarrow.table({"a": ["x", "y"], "label": [1, 2]}))
+        client.add_dataset("words", pyarrow.table({"a": [[1], [2]], "label": [1, 2]}))
     assert caught.value.code == "column_type"
 
 

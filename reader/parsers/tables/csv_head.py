@@ -50,9 +50,11 @@ def has_header(first: Line, look_below: LookBelow, options: InputOptions, labell
     if not texts:
         # A row to be predicted is not taken for names because it counts up from 1 or so; pandas counts from 0.
         return "columns" not in like and (labelled or first[0] in (b"", b"0")) and _are_counted(first, look_below)
-    if not texts <= _places_of_text(options, labelled, len(first)):
-        return True
     below = look_below()
+    # Without an option, columns of words are categories; but a line of words that is alone names columns.
+    may_be_categories = bool(below) and options.categorical is None and options.like is None
+    if not may_be_categories and not texts <= _places_of_text(options, labelled, len(first)):
+        return True
     if _stand_above_numbers(texts, below):
         return True
     numbers = [field for place, field in enumerate(first) if place not in texts and not is_missing(field)]
@@ -111,8 +113,7 @@ def _places_of_text(options: InputOptions, labelled: bool, n_columns: int) -> se
     """Return the positions of the columns that may hold text in a table without names."""
     like = options.like or {}
     label = options.label_column or like.get("label_column") or ("1" if labelled else None)
-    is_open = options.categorical == ALL or (options.categorical is None and options.like is None)
-    if is_open or (like.get("categorical") and n_columns != like["n_columns"]):
+    if options.categorical == ALL or (like.get("categorical") and n_columns != like["n_columns"]):
         return set(range(n_columns))
     words = like["categorical"] if "columns" in like else listed(options.categorical or "")
     texts = [options.group_column, options.string_column, *words, None if options.label_type == "number" else label]

@@ -171,9 +171,11 @@ def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
         w, alpha = checkpoint["w"], checkpoint["alpha"]
         for before, place in places:
             own_C, other_C = plan.running[place].C, plan.lanes[first + before].C
-            state.w[:, place] = w[:, before] * (own_C / other_C)
+            # A joint problem has a column for each class, and is alone in its run.
+            own, other = (slice(None), slice(None)) if plan.spec.is_joint else (place, before)
+            state.w[:, own] = w[:, other] * (own_C / other_C)
             if plan.solver.is_dual:
-                state.alpha[:, place] = _scaled(alpha[:, before], plan.spec, own_C, other_C)
+                state.alpha[:, own] = _scaled(alpha[:, other], plan.spec, own_C, other_C)
 
 
 def can_grow(before: JobPlan, plan: JobPlan) -> bool:
