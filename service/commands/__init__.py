@@ -12,7 +12,7 @@ COMMANDS = {
     "data": "Datasets of a service: add, ls, rm, verify.",
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
     "prediction": "Predictions of files by a service: ls, show, cancel, rm.",
-    "model": "Models of a service: get, ls, show, threshold, register, names, alias.",
+    "model": "Models of a service: get, ls, show, threshold, register, alias.",
     "plot": "Plot how a job of a service converges, and its cross-validation.",
     "serve": "Run the service: the REST interface and its worker.",
     "worker": "Run the worker alone: the process that trains queued jobs.",

@@ -1,4 +1,4 @@
-"""Models of a service: get, ls, show, threshold, register, names, alias."""
+"""Models of a service: get, ls, show, threshold, register, alias."""
 
 import argparse
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""Train a model on a file.
+"""Train a model on a file."""
 
-The fields of a job are options, made of their descriptions; LIBLINEAR's are -s 3 -c 1 -e 0.1 -p 0.1 -B 1 -w1 10 -v 5.
-"""
+# The fields of a job are options, made of their descriptions; LIBLINEAR's are -s 3 -c 1 -e 0.1 -p 0.1 -B 1 -w1 10 -v 5.
 
 import argparse
 import errno
