@@ -1,4 +1,4 @@
-"""What the comparison's figures cover, whom it compares with, on what."""
+"""The comparison: its figures cover all that is waited for; whom it compares with, on what."""
 
 from pathlib import Path
 

@@ -18,6 +18,7 @@ from statistics import median
 
 import numpy as np
 
+from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.bench import choose_c, ingest, lanes, one_row, predict_files, scale, small_memory
 from tests.bench.command import circumstances
 from tests.bench.commands import Command, compile_seconds, train_command, watched
@@ -83,10 +84,10 @@ def _measured(name: str, data: Prepared) -> str:
 
 
 def _weights(model: Path, n_features: int) -> np.ndarray:
-    """Return w (n_features,) of the label +1 from a model file of LIBLINEAR."""
-    head, _, weights = model.read_text().partition("\nw\n")
-    w = np.fromstring(weights, sep=" ")[:n_features]
-    return w if "\nlabel 1 " in head else -w
+    """Return w (n_features,) of the label +1 from a model file of LIBLINEAR, which may end before the last feature."""
+    with model.open("rb") as file:
+        read = MODEL_FORMATS["liblinear"].read(file)
+    return np.pad(read.w, (0, n_features - len(read.w))) * read.labels[0]
 
 
 # heading -> what yields the lines below it

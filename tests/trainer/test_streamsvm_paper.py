@@ -206,7 +206,7 @@ def test_streamsvm_comes_as_near_as_its_transcription(tmp_path):
 
 @pytest.mark.slow
 def test_streamsvm_comes_as_near_as_its_transcription_on_real_data(tmp_path):
-    """With C = 0.01 three seeds of the transcription differ by more than a factor of 2 from three others.
+    """C = 0.01 is left out: three seeds of the transcription differ by more than a factor of 2 from three others.
 
     Rows that had been given up once left unvisited ever after: the difference was 300 times the transcription's."""
     require("a9a")

@@ -1,4 +1,4 @@
-"""Which rows of a segment are visited: in random order, and more often the more their last visits gained.
+"""Kernels that choose rows of a segment: in random order, and more often the more their last visits gained.
 
 Random numbers are made of integers only: compiled and plain Python agree to the bit.
 """

@@ -102,8 +102,10 @@ class CrossValidation:
     @property
     def has_peaked(self) -> bool:
         """Whether larger values of C than those tried, in ascending order, will hardly improve the metric."""
-        (by, _), best = self._figure, self.Cs.index(self.selected_C)
-        return is_past_best([each["mean"][by] for each in self.figures], best)
+        (by, sign), n_folds = self._figure, len(self.figures[0]["folds"])
+        best = self.Cs.index(self.selected_C)
+        error = self.figures[best]["std"][by] / n_folds**0.5 if n_folds > 1 else None
+        return is_past_best([sign * each["mean"][by] for each in self.figures], best, error)
 
     @property
     def view(self) -> dict[str, Any]:
@@ -171,12 +173,17 @@ class CrossValidation:
         return HeldOutRows(target.argmax(axis=1), values, weight)
 
 
-def is_past_best(values: Sequence[float], best: int) -> bool:
-    """Whether three or more values of a metric come after its best value, at index `best`.
+def is_past_best(values: Sequence[float], best: int, error: float | None) -> bool:
+    """Whether a metric that rises, and then falls or stays, has its best value at index `best`.
 
-    While all values are the same, nothing may be learned yet: features on small scales need a large C.
+    It has not risen for six values, or has fallen for three by more than twice its standard error `error`, which is
+    None for a single fold. While all values are within twice the error, nothing may be learned yet: where one column is
+    much larger than the others, these need a large C.
     """
-    return len(values) > best + 3 and len(set(values)) > 1
+    since, margin = values[best + 1 :], 2.0 * (error or 0.0)
+    has_fallen = error is not None and len(since) >= 3 and values[best] - max(since) > margin
+    has_learned = values[best] - min(values) > margin
+    return has_learned and (has_fallen or len(since) >= 6)
 
 
 def cross_validation(

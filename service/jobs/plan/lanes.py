@@ -34,8 +34,9 @@ _NO_CLASSES = (
 # Measured, see section "C in turn" of tests/bench/HISTORY.md.
 _FEW_BYTES = 64 << 20  # of decoded rows
 # With C "auto": number of values of C of a turn after the first; values double from this power of 2 below
-# 1 / mean of |x|^2 to this power above. Below, down to n_rows, there are powers of 8.
-_IN_TURN, _BELOW, _ABOVE, _STEP_BELOW = 3, 6, 16, 3
+# 1 / mean of |x|^2 to this power above, and in any case to LIBLINEAR's largest, 2^10: where one column is much larger
+# than the others, the mean says nothing of these. Below, down to n_rows, there are powers of 8.
+_IN_TURN, _BELOW, _ABOVE, _LARGEST, _STEP_BELOW = 3, 6, 16, 10, 3
 _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the features does not change it
 
 
@@ -154,7 +155,7 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
 
 
 def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
-    """A job with C "auto" with the powers of 2 to try: C times the mean of |x|^2 is from 1 / n_rows to 2^16, nearly.
+    """A job with C "auto" with the powers of 2 to try: C times the mean of |x|^2 is from 1 / n_rows to 2^16 or more.
 
     At 1 / (n_rows * mean of |x|^2) the losses begin to count beside |w|^2: LIBLINEAR's -C begins at most at this value.
     """
@@ -162,7 +163,7 @@ def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
         return spec
     mean = 1.0 if spec.kernel == "rbf" else mean_Qii(spec, manifest)
     middle = -round(log2(min(max(mean, 1e-9), 1e9)))
-    powers = (*_powers_tried_first(spec, manifest), *range(1, _ABOVE + 1))
+    powers = (*_powers_tried_first(spec, manifest), *range(1, max(_ABOVE, _LARGEST - middle) + 1))
     return spec.with_ladder(tuple(2.0 ** (middle + power) for power in powers))
 
 

@@ -124,7 +124,7 @@ def _tables(one: Measured) -> Iterator[str]:
 
 
 def _one_pass(data: Data) -> str:
-    """What a ball that grows comes to in one pass, with the C of the others in its squared hinge loss."""
+    """Train by a ball that grows, in one pass, with the C of the others in its squared hinge loss."""
     one_pass(data.X[:2], data.y[:2], 1.0)
     found, began = [], time.process_time()
     for seed in range(SEEDS):

@@ -33,7 +33,7 @@ Runs = dict[str, list[Run]]  # of each contender, one for each seed
 
 
 def optima(found: Mapping[Problem, Runs]) -> dict[Problem, Optimum]:
-    """What is known of the optimum of each problem: by all runs on the set with this C, whatever the disk."""
+    """Return the best bounds on each problem's optimum, from all runs on the set with this C, whatever the disk."""
     alike: dict[tuple[str, float], list[Run]] = {}
     for (name, C, _), runs in found.items():
         alike.setdefault((name, C), []).extend(everyone(runs))
@@ -89,7 +89,7 @@ def sooner(key: Problem, runs: Runs, name: str, known: Optimum) -> Part:
 
 
 def generalises(key: Problem, runs: Runs, name: str, known: Optimum) -> Part:
-    """As accurate after FEW_PASSES as the run that came nearest to the optimum is in the end."""
+    """Whether accuracy after FEW_PASSES is that of the run that came nearest to the optimum, at its end."""
     ended = [run for run in everyone(runs) if run.passes and run.accuracy is not None]
     early = [run.early for run in runs[name] if run.early is not None]
     if len(early) < len(runs[name]) or not ended:

@@ -95,7 +95,7 @@ def is_above(differences: Iterable[float]) -> bool | None:
 
 
 def is_ratio_above(ratios: Iterable[float | None], bound: float = 1.0) -> bool | None:
-    """The same of ratios of paired runs and 1, or another bound; None among them: nothing is known of a seed."""
+    """Compare ratios of paired runs with 1, or another bound; a ratio is None where nothing is known of a seed."""
     known = [*ratios]
     if None in known:
         return None
@@ -104,7 +104,7 @@ def is_ratio_above(ratios: Iterable[float | None], bound: float = 1.0) -> bool |
 
 
 def decided(cases: Iterable[Case]) -> tuple[int, int]:
-    """How many cases are decided, and how many there are."""
+    """Return the number of cases that are decided, and of all cases."""
     cases = list(cases)
     return sum(case.count for case in cases if case.holds is not None), sum(case.count for case in cases)
 

@@ -164,16 +164,19 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("values", "best", "ends"),
+    ("values", "error", "ends"),
     [
-        ([0.5, 0.6, 0.8, 0.7, 0.7, 0.7], 2, True),
-        ([0.5, 0.6, 0.8, 0.8, 0.8, 0.8], 2, True),  # no rise
-        ([0.5, 0.6, 0.7, 0.8, 0.79, 0.79], 3, False),
-        ([0.5, 0.6, 0.7, 0.8], 3, False),
-        ([0.5] * 20, 0, False),  # nothing is learned yet
-        ([0.8, 0.7, 0.7, 0.7], 0, True),
-        ([0.9, 0.2, 0.3, 0.4, 0.5], 1, True),  # an error: less is better
+        ([0.5, 0.6, 0.8, 0.7, 0.7, 0.7], 0.01, True),  # a clear fall
+        ([0.5, 0.6, 0.7, 0.8, 0.79, 0.79, 0.79], 0.01, False),  # may be chance
+        ([0.5, 0.8, 0.79, 0.79, 0.79, 0.79, 0.79, 0.79], 0.01, True),
+        ([0.5, 0.8, 0.7, 0.7, 0.7], None, False),  # one fold tells no error
+        ([0.5, 0.8, 0.7, 0.7, 0.7, 0.7, 0.7, 0.7], None, True),
+        ([0.5, 0.6, 0.8, 0.7, 0.7], 0.01, False),  # too few since
+        ([0.5] * 20, 0.01, False),  # nothing is learned yet
+        ([0.5, 0.505, 0.5, 0.495, 0.5, 0.5, 0.5, 0.5, 0.5], 0.01, False),  # nor here
+        ([0.8] + [0.7] * 6, 0.01, True),
+        ([-0.9, -0.5, -0.2, -0.3, -0.3, -0.3, -0.4], 0.01, True),  # an error, negated
     ],
 )
-def test_a_search_ends_past_the_best_value(values, best, ends):
-    assert is_past_best(values, best) == ends
+def test_a_search_ends_past_the_best_value(values, error, ends):
+    assert is_past_best(values, int(np.argmax(values)), error) == ends
