@@ -75,7 +75,7 @@ class CrossValidation:
     ) -> None:
         self._plan, self.Cs = plan, plan.spec.Cs if Cs is None else Cs
         self._job_dir = job_dir
-        self._known = known._found if known else {}
+        self._known = known._known | known._found if known else {}
 
     @cached_property
     def figures(self) -> list[dict[str, Any]]:

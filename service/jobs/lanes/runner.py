@@ -137,7 +137,7 @@ class LaneRunner:
         """Start the lanes that follow the finished ones, whose records are `done`. Raises what `begin` raises."""
         self.close()
         self._done = done
-        self._plan = searched(plan, self._job_dir, done).next_lanes(done)
+        self._plan = searched(plan, self._job_dir, done, self._found).next_lanes(done)
         self._attempt = self._begin(self._plan)
 
     def request_stop(self) -> None:
@@ -185,9 +185,9 @@ class LaneRunner:
             model_of = partial(outcome_of, self._job_dir)
             has_model = any(plan.lanes_of(C, len(done)) for C in plan.spec.Cs)
             is_enough = self.is_stopped and self._ends_on_stop and (has_model or plan.spec.n_folds)
+            self._found = cross_validation(plan, self._job_dir, len(done), self._found)
             plan = searched(plan, self._job_dir, done, self._found)
             if len(done) < len(plan.lanes) and not is_enough:
-                self._found = cross_validation(plan, self._job_dir, len(done), self._found)
                 self.start(plan, done)
                 return False
         self._outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done), self._found))
