@@ -19,6 +19,7 @@ from typing import IO
 
 from streamsvm.reader.errors import InputError, too_large_to_read
 from streamsvm.reader.ingest.append import append_rows, manifest_of
+from streamsvm.reader.ingest.questions import Questions
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading, check_weights
 from streamsvm.reader.ingest.renumber import Renumbering
@@ -85,10 +86,12 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: Shar
     features = Renumbering() if schema.features is None else Renumbering.from_numbering(schema.features)
     shuffler = Shuffler(staged, schema.uid, seed, threads, 0, schema.first_block, features, buckets)
     try:
-        progress = IngestProgress(staged)
+        progress, questions = IngestProgress(staged), Questions()
         for rows in reading.rows():
             if reading.holds_strings:
                 features.leave()
+            elif reading.parser.words is None:
+                questions.add(rows)
             if not features.is_settled:
                 features.in_rows = reading.parser.feature_places
             shuffler.add(rows)
@@ -114,7 +117,11 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: Shar
             features.frequent,
             features.counted_rows,
             () if statistics is None else far_scales(statistics),
-            (*reading.warnings, *_unused_indicators(reading)),
+            (
+                *reading.warnings,
+                *_unused_indicators(reading),
+                *questions.warnings(reading.labels, statistics, reading.parser.input, manifest.index_base),
+            ),
         )
         write_profile(staged, profile)
         if (words := reading.words) is not None:
