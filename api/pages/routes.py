@@ -16,7 +16,7 @@ from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.datasets.views import block_view, dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.fields.from_text import AUTO
+from streamsvm.service.jobs.fields.from_text import SEARCHES
 from streamsvm.service.jobs.fields.spec import KERNEL_SOLVERS, read_spec
 from streamsvm.service.jobs.lanes.continuing import may_go_on
 from streamsvm.service.jobs.plan.lanes import labels_of, lanes_of, with_ladder
@@ -171,7 +171,7 @@ def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, 
     done = (record["result"] or {}).get("lanes", [])
     results = {_name(lane): lane for lane in done}
     planned = _planned(context, record)
-    has_searched = bool(done) and record["spec"].get("C") == AUTO
+    has_searched = bool(done) and record["spec"].get("C") in SEARCHES
     if has_searched or len(done) == len(planned) or not results.keys() <= set(map(_name, planned)):
         return done
     return [{**lane, **results.get(_name(lane), {})} for lane in planned]

@@ -22,6 +22,7 @@ from streamsvm.results import cv_results, plot_history, progress_bar
 from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.faults import COUNTERPARTS
+from streamsvm.service.jobs.fields.from_text import SEARCHES
 from streamsvm.service.jobs.fields.spec import end_of
 from streamsvm.service.jobs.fields.texts import parameter
 from streamsvm.service.jobs.progress.states import END_HINTS, limits_met
@@ -273,7 +274,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         elif self.cache_bytes is not None:
             fields["cache_bytes"] = self.cache_bytes
         is_chosen = isinstance(fields["C"], list | str)
-        if is_chosen and fields["C"] != AUTO and self.cv is None and self.validation is None:
+        if is_chosen and fields["C"] not in SEARCHES and self.cv is None and self.validation is None:
             raise ValueError(
                 "several values of C need cv, in how many folds they are to be compared, or validation, a share of rows"
             )

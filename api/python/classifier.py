@@ -160,7 +160,8 @@ class StreamSVC(_Classification):
     ----------
     C : float, list of float or str, default=1.0
         Weight of the losses. Several values, also "1e-3:10:9", are compared by cross-validation with `cv` folds, or on
-        the share `validation` of the rows. "auto" looks for the best C in the same way, by default with 5 folds.
+        the share `validation` of the rows. "auto" looks for the best C in the same way, by default with 5 folds;
+        "auto-1se" takes the smallest C whose score is within one standard error of the best.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss; a model with "logistic" has probabilities.
     field kernel

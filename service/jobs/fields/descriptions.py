@@ -18,11 +18,11 @@ from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 # A field may be of two types. The value's own type says by which of them it is checked, and what an error is about.
 _ONE_SEVERAL_OR_WORD = Discriminator(
-    lambda given: "several" if isinstance(given, list) else "word" if given == from_text.AUTO else "one"
+    lambda given: "several" if isinstance(given, list) else "word" if given in from_text.SEARCHES else "one"
 )
 _WORD_OR_NOT = Discriminator(lambda given: "word" if isinstance(given, str) else "number")
 # Clients that are generated from the document do not understand a constant beside numbers: it is a text there.
-_AUTO = Annotated[Literal["auto"], WithJsonSchema({"type": "string", "pattern": "^auto$"})]
+_AUTO = Annotated[Literal["auto", "auto-1se"], WithJsonSchema({"type": "string", "pattern": "^auto(-1se)?$"})]
 _SCALE = Annotated[Literal["scale"], WithJsonSchema({"type": "string", "pattern": "^scale$"})]
 _ALL = Annotated[Literal["all"], WithJsonSchema({"type": "string", "pattern": "^all$"})]
 _BALANCED = Annotated[Literal["balanced"], WithJsonSchema({"type": "string", "pattern": "^balanced$"})]
@@ -112,9 +112,10 @@ class GeneralFields:
     )
     C: _Weights = option(
         1.0, "weight of the losses in the objective 1/2 |w|^2 + C sum loss; several values train a model each; "
-        '`"auto"`: rows held out say which is best, of values that double until `scoring` falls, or rises no more',
+        '`"auto"`: rows held out say which is best, of values that double until `scoring` falls, or rises no more; '
+        '`"auto-1se"`: of these the smallest within one standard error of the best, over folds',
         flags=("-C", "-c"), read=from_text.numbers, word="NUMBER,...", part=_FIRST,
-        values='number above 0, up to 1e12, a list of them: `[0.1, 1, 10]`, or as `"1e-3:10:9"`; or `"auto"`',
+        values='number above 0, up to 1e12, a list of them: `[0.1, 1, 10]`, or `"1e-3:10:9"`, `"auto"`, `"auto-1se"`',
     )  # fmt: skip
     multiclass: Literal["one_vs_rest", "crammer_singer"] = option(
         "one_vs_rest",

@@ -19,17 +19,18 @@ def number_or_all(text: str) -> int | str:
     return text if text == "all" else int(text)
 
 
-AUTO = "auto"
+SEARCHES = ("auto", "auto-1se")
 
 
 def numbers(text: str) -> float | list[float] | str:
-    """A number, several with commas between, `LOW:HIGH:COUNT`, or `auto`."""
-    if text == AUTO or ":" in text:
+    """Parse a number, several with commas between, `LOW:HIGH:COUNT`, `auto` or `auto-1se`."""
+    if text in SEARCHES or ":" in text:
         return text
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no number, list such as 0.1,1,10 or 1e-3:10:9, nor auto") from None
+        known = f"list such as 0.1,1,10 or 1e-3:10:9, nor {' or '.join(SEARCHES)}"
+        raise argparse.ArgumentTypeError(f"{text} is no number, {known}") from None
     return values[0] if len(values) == 1 else values
 
 

@@ -20,7 +20,7 @@ from streamsvm.service.jobs.fields.descriptions import (
 )
 from streamsvm.service.jobs.fields.faults import explained, place_of
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.fields.from_text import AUTO, grid
+from streamsvm.service.jobs.fields.from_text import SEARCHES, grid
 from streamsvm.service.jobs.fields.scoring import BEFORE, OF_CLASSES, OF_NUMBERS
 from streamsvm.service.records.models import is_id
 from streamsvm.storage.options import options_of
@@ -97,7 +97,7 @@ class JobSpec(_Fields):
 
     @property
     def Cs(self) -> tuple[float, ...]:
-        """The values of C in ascending order, without duplicates; for C "auto" those of `with_ladder`."""
+        """The values of C in ascending order, without duplicates; where `searches_C`, those of `with_ladder`."""
         if self.searches_C:
             return self._ladder
         return tuple(sorted(set(self.C))) if isinstance(self.C, list) else (float(self.C),)
@@ -105,7 +105,7 @@ class JobSpec(_Fields):
     @property
     def searches_C(self) -> bool:
         """Whether the job looks for the best C itself."""
-        return self.C == AUTO
+        return self.C in SEARCHES
 
     def with_ladder(self, values: tuple[float, ...]) -> "JobSpec":
         """The same job with the values of C to try, ascending."""
@@ -124,6 +124,11 @@ class JobSpec(_Fields):
     def held_out(self) -> range:
         """The folds that are held out, each by lanes of its own: all, or the first one for validation."""
         return range(self.n_folds) if self.validation is None else range(1)
+
+    @property
+    def takes_smallest(self) -> bool:
+        """Whether the smallest C within one standard error of the best wins (Breiman et al. 1984)."""
+        return self.C in SEARCHES[1:]
 
     @property
     def loss_kind(self) -> type[Loss]:
@@ -247,6 +252,8 @@ RULES = (
          "without refit there is no model to have a name", "Leave refit or model_name out."),
     FieldRule("folds_range", lambda spec: spec.folds is not None and spec.validation is not None,
          "folds and validation exclude each other", "Give one of them."),
+    FieldRule("folds_range", lambda spec: spec.takes_smallest and spec.validation is not None,
+         "rows that are held out once have no standard error over folds", 'Give folds, or C "auto".'),
     FieldRule("warm_start", lambda spec: _has_folds(spec) and spec.warm_start is not None,
          "there is no warm start with folds", "Leave warm_start out."),
     FieldRule("scoring_range",

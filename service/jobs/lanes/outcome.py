@@ -93,19 +93,32 @@ class CrossValidation:
 
     @property
     def selected_C(self) -> float:
-        """The C with the best mean of `scoring`, the smallest of equals. Raises ServiceError if a fold lacks it."""
+        """The C with the best mean of `scoring`, the smallest of equals.
+
+        With C "auto-1se": the smallest C whose mean is within one standard error of the best. Raises ServiceError if a
+        fold lacks the metric.
+        """
+        (by, sign), best = self._figure, self._best
+        margin = self._error(best) if self._plan.spec.takes_smallest else 0.0
+        return next(each["C"] for each in self.figures if sign * (best["mean"][by] - each["mean"][by]) <= margin)
+
+    @property
+    def _best(self) -> dict[str, Any]:
         by, sign = self._figure
         if any(each["mean"][by] is None for each in self.figures):
             raise _unknown(by, self._n_classes)
-        return max(self.figures, key=lambda each: (sign * each["mean"][by], -each["C"]))["C"]
+        return max(self.figures, key=lambda each: sign * each["mean"][by])
+
+    def _error(self, of: Mapping[str, Any]) -> float:
+        """The standard error of the mean of `scoring` over folds."""
+        return float(of["std"][self._figure[0]] / len(of["folds"]) ** 0.5)
 
     @property
     def has_peaked(self) -> bool:
         """Whether larger values of C than those tried, in ascending order, will hardly improve the metric."""
-        (by, sign), n_folds = self._figure, len(self.figures[0]["folds"])
-        best = self.Cs.index(self.selected_C)
-        error = self.figures[best]["std"][by] / n_folds**0.5 if n_folds > 1 else None
-        return is_past_best([sign * each["mean"][by] for each in self.figures], best, error)
+        (by, sign), best = self._figure, self._best
+        error = self._error(best) if len(best["folds"]) > 1 else None
+        return is_past_best([sign * each["mean"][by] for each in self.figures], self.figures.index(best), error)
 
     @property
     def view(self) -> dict[str, Any]:

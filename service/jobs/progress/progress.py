@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.jobs.fields.from_text import AUTO
+from streamsvm.service.jobs.fields.from_text import SEARCHES
 from streamsvm.service.jobs.fields.spec import JobSpec, migrate, read_spec
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.run_file import read_lane
@@ -286,7 +286,7 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if note := order_note(spec.get("C", 1.0)):
         found.append({"code": "C_sorted", "message": note})
     is_stopped = "stopped" in (record["state"], REQUESTS.get(record["requested"]))
-    has_folds = any(map(spec.get, ("folds", "validation", "probability"))) or spec.get("C") == AUTO
+    has_folds = any(map(spec.get, ("folds", "validation", "probability"))) or spec.get("C") in SEARCHES
     if is_stopped and record["model_id"] is None and has_folds:
         message = "stopped: with folds there is no model unless all of them, and the model of all rows, are trained"
         found.append({"code": "no_model", "message": message, "hint": _way_on([])})

@@ -94,7 +94,8 @@ def test_who_mistypes_an_option_is_told_of_that_one(capsys):
         main(["train", "rows.svm", "-C", "1,x"])
     assert capsys.readouterr().err.splitlines() == [
         "usage: streamsvm train [options] file",
-        "streamsvm train: error: argument -C/-c: 1,x is no number, list such as 0.1,1,10 or 1e-3:10:9, nor auto",
+        "streamsvm train: error: argument -C/-c: 1,x is no number, list such as 0.1,1,10 or 1e-3:10:9, nor auto or "
+        "auto-1se",
     ]
 
 

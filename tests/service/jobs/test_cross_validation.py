@@ -180,3 +180,16 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
 )
 def test_a_search_ends_past_the_best_value(values, error, ends):
     assert is_past_best(values, int(np.argmax(values)), error) == ends
+
+
+@pytest.mark.parametrize(("C", "selected"), [("auto", 4.0), ("auto-1se", 2.0)])
+def test_the_smallest_C_within_one_standard_error_of_the_best(monkeypatch, C, selected):
+    """The best mean is 0.9, its standard error 0.05 / sqrt(4)."""
+    means = {1.0: 0.86, 2.0: 0.88, 4.0: 0.9, 8.0: 0.89}
+    figures = [
+        {"C": C, "folds": [{}] * FOLDS, "mean": {"accuracy": mean}, "std": {"accuracy": 0.05}}
+        for C, mean in means.items()
+    ]
+    monkeypatch.setattr(CrossValidation, "figures", figures)
+    plan = plan_job(parse_spec({"dataset": "d", "C": C, "folds": FOLDS}), manifest({0.0: 9, 1.0: 9}))
+    assert CrossValidation(plan, Path()).selected_C == selected

@@ -31,6 +31,7 @@ BROKEN = [
     {"folds": 2, "warm_start": "job_" + "0" * 26},
     {"folds": 2, "scoring": "neg_log_loss"},
     {"folds": 2, "validation": 0.1},
+    {"C": "auto-1se", "validation": 0.1},
     {"model_name": "mdl_x"},
     {"model_name": "churn", "folds": 2, "refit": False},
     {"combine": "average"},
