@@ -53,6 +53,8 @@ def settled(
         format_ = _of_further(head, options, input_ or {}) if is_further else _of_new(head, options)
         options = replace(options, format=format_)
     options = replace(options, format=OTHER_NAMES.get(options.format, options.format))
+    if options.format == "text" and options.label_column == "1" and classes is None:
+        options = replace(options, label_column=None)  # a document's line begins with its label
     if input_ is None:
         return options
     options = _as_written(options, head, input_)

@@ -15,15 +15,19 @@ NPZ, PARQUET, FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1"
 # The first bytes of files that need random access. Streams of Arrow begin with FF FF FF FF.
 _STORED = ((NPZ, "npz"), (PARQUET, "parquet"), (FEATHER, "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"ORC", "orc"))
 _NUMBER = rb"[-+]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?+\d++)?+"
-# A line of LIBSVM text with features: label, label:weight or neither, then index:value pairs; values may be faulty.
+# A line of LIBSVM text with features: label, label:weight or neither, then index:value pairs. Values may be faulty, and
+# the label a word.
 _PAIRS = re.compile(
-    rb"(?:%b(?:,%b)*+(?::%b)?+(?=\s))?\s*+(?:(?:\d++|qid):[^\s:;|#]++(?:\s++|(?=#)|$))++(#|$)" % ((_NUMBER,) * 3)
+    rb"(?:(?:%b(?:,%b)*+(?::%b)?+|[A-Za-z_][^\s,;|:]*+)(?=\s))?\s*+(?:(?:\d++|qid):[^\s:;|#]++(?:\s++|(?=#)|$))++(#|$)"
+    % ((_NUMBER,) * 3)
 )
 _ALONE = re.compile(rb"[^\s,;|:]*+\s*+(#|$)")  # a line of one word, which may be a label, or a comment
 _DELIMITER = re.compile(rb"[,;|\t]")
 # Bytes that no text has: a ninth of random bytes, half of UTF-16. If there are only a few, their lines are faulty.
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _LABEL = re.compile(rb'[^\s,;|:"]{1,64}')
+_SEQUENCE = re.compile(rb"[A-Za-z*-]+")  # a line of FASTA, perhaps with letters that are no bases
+_MARKUP = re.compile(rb"\s*<[A-Za-z!?/]")
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]{2,}")
 _NAN = re.compile(rb"(?<=[:\s])-?(NaN|Infinity)\b")  # no JSON, but Python writes it: the parser reports its line
 _SAMPLE, _MOST_CONTROL = 512, 8
@@ -33,6 +37,7 @@ _ARFF = 'loadarff("FILE")[0]).map(lambda x: x.decode() if isinstance(x, bytes) e
 _ROWS = """python -c 'import json; [print(json.dumps(row)) for row in json.load(open("FILE"))]' > FILE.jsonl"""
 _SVM = 'sklearn.datasets.dump_svmlight_file(scipy.io.mmread("FILE"), y, "FILE.svm")'
 _SQL = 'pandas.read_sql("SELECT * FROM t", sqlite3.connect("FILE"))'
+_FASTTEXT = r"lines of label, tab, text of it: sed 's/^__label__\([^ ]*\) /\1\t/' FILE > FILE.txt"
 _HDF5 = 'or fit(X, y) with X = h5py.File("FILE")["X"][:]'
 # Files that no parser reads: a pattern of their first bytes, what they are, and a hint how to convert them.
 _UNREAD = (
@@ -50,6 +55,11 @@ _UNREAD = (
     (rb"%PDF", "a PDF document", ""),
     (rb"\x7fELF", "a program", ""),
 )
+# Text of other programs that would be taken for CSV; to a model of documents it is documents.
+_NO_CSV = (
+    (rb"__label__\S+ ", "text of fastText", f"make {_FASTTEXT}"),
+    (rb"[-+.\d]+[^|\n]* \|\w* +[A-Za-z_]\w*:[-+.\d]", "text of Vowpal Wabbit", "make LIBSVM text or JSON lines of it"),
+)
 _NUMPY = 'make CSV of its rows: numpy.savetxt("FILE.csv", numpy.load("FILE"), delimiter=","); or fit(X, y)'
 # Entries as in _UNREAD. All parsers of text refuse inputs of _NO_TEXT; all but that of JSON lines refuse _NO_ROWS.
 _NO_TEXT = (
@@ -61,7 +71,7 @@ _NO_TEXT = (
     (rb"\s*\[\s*\{", "a JSON array of records", f"make JSON lines of it: {_ROWS}"),
 )
 _NO_ROWS = (
-    (rb"\s*<", "an HTML or XML page", ""),
+    (_MARKUP.pattern, "an HTML or XML page", ""),
     (rb"\s*[{[]", "JSON, but not an object a line", "make JSON lines of it: jq -c . FILE > FILE.jsonl"),
 )
 
@@ -79,12 +89,12 @@ def most(fit: Sequence[bool]) -> bool:
 
 
 def has_documents(head: bytes) -> bool:
-    """Return whether each line of `head` is a short label, a tab and a text, and most texts have three words or more.
+    """Return whether nine of ten lines of `head` are a short label, a tab and a text, most of three words or more.
 
     False, too, if the first line may name columns: its text has fewer words, and no other line has its label.
     """
     lines = [line.partition(b"\t") for line in lines_of(head)]
-    if not all(tab and _LABEL.fullmatch(label) for label, tab, _ in lines):
+    if 10 * sum(not (tab and _LABEL.fullmatch(label)) for label, tab, _ in lines) > len(lines):
         return False
     are_words = [b"\t" not in text and len(_WORD.findall(text)) > 2 for *_, text in lines]
     return most(are_words) and (are_words[0] or lines[0][0] in {label for label, *_ in lines[1:]})
@@ -154,12 +164,16 @@ def recognise(head: bytes) -> str:
     if n_control > _MOST_CONTROL and 20 * n_control > len(sample):
         refuse_foreign(head[:HEAD_BYTES])
         raise InputError("unknown_format", "this is no text: binary data, or UTF-16", byte=0)
-    first = next((line for line in lines_of(head) if not line.startswith((b"#", b"<", b"{", b"["))), b"")
-    if first.startswith(b">"):
+    rows = [line for line in lines_of(head) if not line.startswith((b"#", b"{", b"[")) and not _MARKUP.match(line)]
+    first, below = next(iter(rows), b""), [line for line in rows if not line.startswith(b">")]
+    if first.startswith(b">") and (not below or most([bool(_SEQUENCE.fullmatch(line)) for line in below])):
         return "fasta"
     # A line of LIBSVM text has pairs, or is a label alone.
     is_table = _DELIMITER.search(first) or len(first.split()) > 1
-    return "csv" if is_table and not has_pairs(head) else "libsvm"
+    if not is_table or has_pairs(head):
+        return "libsvm"
+    _refuse(first, _NO_CSV)
+    return "csv"
 
 
 def with_head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:

@@ -79,5 +79,7 @@ def _show(shown: dict[str, Any], is_json: bool) -> None:
     print(f"{_source(spec)} to {spec['destination']}, model {shown['model_id']}")
     if progress := shown["progress"]:
         print(f"{progress['rows']:,} rows predicted, {_share(progress)} of the input")
+    if judged := (shown["result"] or {}).get("judged"):
+        print(judged)
     if failure := shown["failure"]:
         print(f"{failure['message']} [{failure['code']}]")

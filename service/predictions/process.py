@@ -59,7 +59,8 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
 
     engine = Engine(predictor, request, directory / PIECES, progress=progress, name=directory.name, sign=signs.give)
     figures = engine.run(destination)
-    return {**last[0]._asdict(), "unknown_features": figures.unknown_features}
+    judged = figures.summary(predictor)
+    return {**last[0]._asdict(), "unknown_features": figures.unknown_features, **({"judged": judged} if judged else {})}
 
 
 def main(data_dir: str, prediction_id: str) -> int:

@@ -233,6 +233,8 @@ def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any
     names = ("id", "model_id", "state", "attempt", "created_at", "started_at", "finished_at", "requested")
     shown = {name: record[name] for name in names}
     result = _figures(record["result"])
+    if result and "judged" in record["result"]:
+        result["judged"] = record["result"]["judged"]
     return {
         **shown,
         "spec": record["spec"],

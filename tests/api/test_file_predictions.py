@@ -235,6 +235,9 @@ def test_a_dataset_is_predicted_and_stays_until_then(service, lane):
     found = parquet.read_table(service.exported / "daily/out.parquet")
     assert found.column_names == ["row", "input_label", "label", "decision_value"]
     assert sorted(found["decision_value"].to_pylist()) == [-6.0, -2.5, 0.0]
+    assert sum(np.equal(found["input_label"], found["label"])) == 1
+    assert ended["result"]["judged"] == "accuracy 33.3333% (1/3)"
+    assert ended["result"]["judged"] in service.request("GET", f"/predictions/{prediction['id']}").text
     assert service.request("DELETE", "/v1/datasets/numbers").status_code == 204
     check_problem(service.request("POST", URL, json=asked(**dataset, overwrite=True)), "unknown_dataset", 404)
 

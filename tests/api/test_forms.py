@@ -46,6 +46,10 @@ FORMS = {
         ["--text-column=text", "--delimiter=;"],
         lines('"{}";{};"{}"', COLORS, LABELS, TEXTS, head="a, b;label;text\n"), lines('"{}"', TEXTS, head="text\n"),
     ),
+    "text without names": (
+        ["--text-column=1", "--label-column=3", "--delimiter=;"],
+        lines('"{}";{};{}', TEXTS, X, LABELS), lines('"{}"', TEXTS),
+    ),
     "table": (
         ["--decimal=comma", "--label-column=answer"],
         lines("{};{}", LABELS, X, head="answer;x\n").replace(".", ","), lines("{}", X, head="x\n"),
@@ -64,7 +68,7 @@ NAMES = {False: ("labelled.tsv", "plain.csv", "plain"), True: ("labelled", "plai
 
 @pytest.fixture(scope="module", params=FORMS)
 def form(request, tmp_path_factory):
-    """A folder with a model of a form, files of its rows with other names, and whether they are documents."""
+    """A folder with a model of a form, and files of its rows with other names."""
     folder, (options, *texts) = tmp_path_factory.mktemp("form"), FORMS[request.param]
     for kind, text in zip(("labelled", "plain"), texts, strict=True):
         (folder / kind).write_text(text)
@@ -72,13 +76,13 @@ def form(request, tmp_path_factory):
     (folder / "labelled.tsv").write_text(texts[0])
     (folder / "plain.csv").write_text(texts[1])
     assert main(["train", str(folder / "labelled"), *options, "-o", str(folder / "m.npz")]) == 0
-    return folder, request.param.startswith("text")
+    return folder
 
 
 @pytest.mark.parametrize("way", ["command", "files", "Python", "HTTP"])
 def test_rows_are_read_as_those_of_training(form, way, capsys):
     """Labels change no decision value, and judge."""
-    (folder, are_documents), values = form, {}
+    folder, values = form, dict[str, list[float]]()
     model, out, service = folder / "m.npz", folder / "out.ndjson", Service(folder / way)
     for file in (folder / name for name in NAMES[way == "HTTP"]):
         is_labelled, asked = file.name.startswith("labelled"), [str(model), str(file)]
@@ -99,8 +103,31 @@ def test_rows_are_read_as_those_of_training(form, way, capsys):
                 name = service.add_model(service.add_dataset(file.name), MODEL_FORMATS["npz"].read(stored))
             answer = service.request("POST", f"/v1/models/{name}/predict", content=file.read_bytes()).json()
             values[file.name], said = [row["decision_value"] for row in answer["predictions"]], answer.get("judged", "")
-        assert ("accuracy 100.0000% (40/40)" in said) == (is_labelled and (way != "HTTP" or are_documents)), file.name
+        assert ("accuracy 100.0000% (40/40)" in said) == is_labelled, file.name
     assert all(found == values["plain"] and len(found) == 40 for found in values.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "rows", "code"),
+    [
+        ("text", ["--label-column=1"], FORMS["text"][1], 0),
+        ("text without names", ["--label-column=-1"], FORMS["text without names"][1], 0),
+        ("table", [], FORMS["table"][1].removeprefix("answer;x\n"), 3),
+        ("no names", [], lines("{};{};{}", COLORS, X, LABELS, head="color;x;answer\n"), 3),
+    ],
+)
+def test_where_labels_stand_may_be_said_and_a_heading_has_to_be_as_in_training(
+    tmp_path, capsys, kind, options, rows, code
+):
+    (tmp_path / "train").write_text(FORMS[kind][1])
+    (tmp_path / "rows").write_text(rows)
+    model = str(tmp_path / "m.npz")
+    assert main(["train", str(tmp_path / "train"), *FORMS[kind][0], "-o", model]) == 0
+    for command in ("predict", "evaluate"):
+        capsys.readouterr()
+        assert main([command, model, str(tmp_path / "rows"), *options]) == code
+        said = "".join(capsys.readouterr())
+        assert ("[header_differs]" in said) == (code == 3) and (code or re.search("accuracy +1(00|\n)", said)), said
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -103,6 +103,8 @@ REFUSED = {
     "records": (json.dumps(RECORDS).encode(), "array of records", "python -c"),
     "pretty records": (json.dumps(RECORDS, indent=1).encode(), "array of records", "python -c"),
     "pretty JSON": (json.dumps(RECORDS[0], indent=1).encode(), "JSON", "jq"),
+    "fastText": (b"__label__a some words here\n__label__b and, of more\n", "fastText", "sed"),
+    "Vowpal Wabbit": (b"1 | price:.23 age:.4\n-1 |f price:.1\n", "Vowpal Wabbit", "make LIBSVM text"),
     "NaN": (b'{"label": 1, "a": NaN}\n{"label": 0, "a": 1}\n', "no JSON", "sed -E"),
     "UTF-16": (TEXT.decode().encode("utf-16"), "UTF-16", "iconv"),
     "two files": (archive(["a.svm", "b.svm"]), "'a.svm' and 'b.svm'", "unzip FILE"),
@@ -167,7 +169,7 @@ def test_the_line_of_a_hint_converts_the_file(tmp_path):
     with sqlite3.connect(tmp_path / "SQLite") as base:
         FRAME.to_sql("t", base, index=False)
     base.close()
-    for name in ("ARFF", "Matrix Market", "SQLite", "pickle", "NumPy", "records", "NaN", "UTF-16", "tar"):
+    for name in ("ARFF", "Matrix Market", "SQLite", "pickle", "NumPy", "records", "fastText", "NaN", "UTF-16", "tar"):
         file = tmp_path / name.replace(" ", "")
         if name != "SQLite":
             file.write_bytes(REFUSED[name][0])

@@ -45,7 +45,7 @@ def has_header(first: Line, look_below: LookBelow, options: InputOptions, labell
         return True
     texts = {place for place, field in enumerate(first) if is_text(field)}
     like = options.like or {}
-    if like.get("has_names"):
+    if (like or options.trained or {}).get("has_names"):
         return all(place in texts or is_missing(field) for place, field in enumerate(first))
     if not texts:
         # A row to be predicted is not taken for names because it counts up from 1 or so; pandas counts from 0.

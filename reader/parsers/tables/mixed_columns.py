@@ -102,11 +102,11 @@ def like_before(options: InputOptions) -> InputOptions:
 
 
 def check_header(options: InputOptions, heading: Heading) -> None:
-    """Raise InputError header_differs if columns have names only in this table, or only in the dataset."""
-    before = (options.like or {}).get("has_names")
+    """Raise InputError header_differs if columns have names only in this table, or only in the dataset or the model."""
+    before = (options.like or options.trained or {}).get("has_names")
     if before is not None and before != (heading.names is not None):
         ours, theirs = ("have no", "have") if before else ("have", "have no")
-        message = f"the columns of these rows {ours} names, those of the rows before {theirs} names"
+        message = f"the columns of these rows {ours} names, those of the rows before, or of training, {theirs} names"
         raise InputError("header_differs", message, line=1)
 
 

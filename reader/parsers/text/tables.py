@@ -12,7 +12,7 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
-from streamsvm.reader.parsers.tables.csv_head import documents_have_header
+from streamsvm.reader.parsers.tables.csv_head import documents_have_header, is_place
 from streamsvm.reader.parsers.tables.fields import find_delimiter
 from streamsvm.reader.parsers.tables.json_lines import JsonLinesReader, cell_text
 from streamsvm.reader.parsers.tables.matching import ToPredict
@@ -34,12 +34,28 @@ def columns_of_documents(
     assert options.text_column is not None
     text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
     label = to_predict.aside(options, heading).label if to_predict else find_label(options, heading)
-    if label is not None and options.label_column is None and heading.names is None:
-        label = int(text == 0)
+    if options.label_column is None and heading.names is None:
+        label = _usual_label(options, heading, text, is_needed=to_predict is None)
     columns = find_columns(label, options, heading)
     if text in columns.aside:
         raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
     return text, columns.label, columns.weight, columns.group
+
+
+def _usual_label(options: InputOptions, heading: Heading, text: int, is_needed: bool) -> int | None:
+    """Return the position of labels in a table without names: as in training, else of the first two columns the other.
+
+    None if rows need no labels and the table has no such column. Raises InputError label_column_missing.
+    """
+    before = (options.like or options.trained or {}).get("label_column")
+    wanted = before if before is not None and is_place(before) else str(1 + (text == 0))
+    try:
+        place = heading.place(wanted, "label_column")
+    except InputError:
+        if is_needed:
+            raise
+        return None
+    return place if is_needed or place != text else None
 
 
 class TextTableParser(HashedText):

@@ -50,7 +50,7 @@ class Predicted:
     rows              rows of the input
     unknown_features  stored values of features that the model does not know
     unknown_columns   names of a table's columns that were left out
-    judged            how labels beside documents compare with the predictions; None: no document has a label
+    judged            how labels in the input compare with the predictions; None: no row has a label
     """
 
     predictor: Predictor
@@ -97,8 +97,7 @@ def written(
         rows += len(prediction.decision_values)
         unknown += prediction.unknown_features
         columns = columns if prediction.match is None else prediction.match.unknown
-        if predictor.reads_documents:
-            figures.add(prediction, predictor)
+        figures.add(prediction, predictor)
     return rows, unknown, columns, figures.summary(predictor)
 
 
@@ -108,7 +107,7 @@ def as_json(predicted: Predicted) -> Iterator[bytes]:
     A prediction is `{"label": l, "decision_value": d}`. With more than two classes `decision_value` is a list, in the
     order of `labels`; so is `"probability"`, if the model has probabilities. In regression a prediction is
     `{"value": v}`, and there are no labels. If columns of a table were left out, `"unknown_columns":
-    {"count": n, "names": [...]}` stands before the labels; so does `"judged"` if labels stood beside documents.
+    {"count": n, "names": [...]}` stands before the labels; so does `"judged"` if rows had labels.
     """
     classes = predicted.predictor.classes
     labels = f'"labels":{json.dumps(classes)},' if classes else ""

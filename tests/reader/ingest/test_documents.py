@@ -134,6 +134,8 @@ def test_damaged_words_are_told_and_otherwise_missing(tmp_path):
         (b"good\tok\nbad\tsee you at 10:30\ngood\tsome words are here\n", {}, "text"),
         (b"label\ttext\ngood\tsome words are here\n", {}, "table"),
         (b"label\ta\tb\n1\t2\t3\n", {}, "table"),
+        (b"<=50K\tsome words are here\n>50K\tand more of them\n", {}, "text"),
+        (b"1\tsome words are here\n" * 9 + b"a stray line\n", {}, "text with a fault"),
         (b"a name\tsome words are here\n", {}, "table"),
     ],
 )
@@ -142,7 +144,8 @@ def test_what_is_recognised(tmp_path, data, options, format_):
     try:
         made = ingest([data], tmp_path / "data", InputOptions(**options))
     except InputError as error:
-        assert format_ == "table" and error.code in ("not_numeric", "label_column_missing", "header_unclear")
+        codes = ("not_numeric", "label_column_missing", "header_unclear") if format_ == "table" else ("label_missing",)
+        assert format_ != "text" and error.code in codes
     else:
         assert made.input["format"] == {"table": "csv"}.get(format_, format_)
 

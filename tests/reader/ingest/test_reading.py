@@ -27,6 +27,8 @@ from tests.contracts.problems import joined, stored_rows
         (b"1\t2\n", "csv"), (b"time,12:30,label\n", "csv"), (b"ORC,label\n1,2\n", "csv"),
         (b'{"a":1}\n{"a":2}', "jsonl"), (b'\xef\xbb\xbf\n {"a":1}\r\n', "jsonl"),
         (b'{"a":"' + b"x" * 65_530, "jsonl"), (b"{1}", "libsvm"), (b'[{"a":1}]', "libsvm"),
+        (b"good 1:2 3:4\nbad 2:1\n", "libsvm"), (b">50K,1,2\n<=50K,3,4\n", "csv"), (b"<=50K,1,2\n", "csv"),
+        (b"> a label=1\nACGT\n> b\nAC-X\n", "fasta"), (b"1 | 10:30 | a\n", "csv"), (b"<p>a, b</p>\n", "libsvm"),
         (b"PAR1\x15\x04", "parquet"), (b"PK\x03\x04\x14", "npz"),
     ],
 )  # fmt: skip
