@@ -9,6 +9,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from streamsvm.api.access.auth import COOKIE
+from streamsvm.service.datasets.views import input_words
 from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.progress.states import gap_of
 from streamsvm.service.models.predicting.answers import shown_label
@@ -112,4 +113,4 @@ _ENVIRONMENT.globals["FIGURES"] = FIGURES
 _ENVIRONMENT.filters.update(
     count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field, flat=flat
 )
-_ENVIRONMENT.filters |= {"gap": gap_of, "duration": _duration, "scored": _scored}
+_ENVIRONMENT.filters |= {"gap": gap_of, "duration": _duration, "scored": _scored, "in_words": input_words}

@@ -1,14 +1,17 @@
 """Models of a service: get, ls, show, threshold, register, alias."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from streamsvm.service.datasets.views import input_words
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RegisteredModel, RemoteModel
+from streamsvm.service.terminal.display import reached, scored
 from streamsvm.service.terminal.remote import add_action, print_json, print_list, print_table
 
 _REFERENCE = "its id, mdl_..., or a name, NAME:VERSION or NAME@ALIAS"
@@ -65,7 +68,9 @@ def show(options: argparse.Namespace) -> int:
     if options.json:
         print_json(view)
         return 0
-    rows = [[name, _text(view[name])] for name in _SHOWN if view.get(name) not in (None, [], ())]
+    rows = [
+        [name.replace("_", " "), _text(name, view[name])] for name in _SHOWN if view.get(name) not in (None, [], ())
+    ]
     print_table([["labels", ", ".join(map(_label, view["labels"]))], *rows])
     kind = "words" if (view["input"] or {}).get("format") == "text" else "features"
     for each in view.get("heaviest") or ():
@@ -133,6 +138,9 @@ _SHOWN = (
 )
 
 
+_WRITERS: dict[str, Callable[[Any], str]] = {"input": input_words, "score": scored, "certificate": reached}
+
+
 def _view(options: argparse.Namespace) -> dict[str, Any]:
     path = Path(options.model)
     if not path.is_file():
@@ -147,8 +155,13 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
         return model_view({}, head_of(MODEL_FORMATS[stored_format(path)].read(file)))
 
 
-def _text(value: Any) -> str:
-    return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, dict) else str(value)
+def _text(name: str, value: Any) -> str:
+    """Write a value of a model's view in words."""
+    if name in _WRITERS:
+        return _WRITERS[name](value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _print_words(heaviest: dict[str, Any], sign: str, kind: str) -> None:

@@ -67,6 +67,32 @@ def input_view(input: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
+_GRAMS = {"word": "words", "char": "characters", "char_wb": "characters of a word"}
+
+
+def input_words(input: dict[str, Any]) -> str:
+    """Say in words what rows were made of, from an `input` as `input_view` returns it."""
+    if input.get("length"):
+        return f"strings of {input['length']:,} bases"
+    labels = f", labels in {_column(label)}" if (label := input.get("label_column")) else ""
+    if "columns" in input:
+        names = "with" if input["has_names"] else "without"
+        hashed = ", hashed" if input.get("n_features") else ""
+        words = f", {len(input['categorical']):,} of categories{hashed}"
+        return f"a table of {input['n_columns']:,} columns {names} names{words}{labels}"
+    if "ngram_range" not in input:
+        return str(input["format"])
+    (low, high), kind = input["ngram_range"], _GRAMS[input["analyzer"]]
+    grams = f"single {kind}" if high == 1 else f"{low} to {high} {kind} an n-gram"
+    column = f" in {_column(text)}" if (text := input.get("text_column")) else ""
+    case = ", in lower case" if input["lowercase"] else ""
+    return f"documents{column}, {grams}{case}{labels}"
+
+
+def _column(name: str) -> str:
+    return f"column {name}" if name.lstrip("-").isdecimal() else repr(name)
+
+
 def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
     """Return the fields `input` and `warnings` of `dataset_view`, about columns, of the dataset in this directory."""
     return {

@@ -183,14 +183,15 @@ class Display:
         """Show a job's result, and the name of the model's file `output`, if there is one."""
         certificate = result["certificate"]
         outcome = "converged" if result["converged"] else "not converged"
-        self.say(f"{outcome} ({result['stop_reason']}) after {made(result)}: {_reached(certificate)}")
+        self.say(f"{outcome} ({result['stop_reason']}) after {made(result)}: {reached(certificate)}")
         if warning := warning_of(result["machine"]) if "machine" in result else None:
             self.say(f"warning: {warning}")
         if output is not None:
             self.say(f"wrote {output}")
 
 
-def _reached(certificate: Mapping[str, Any]) -> str:
+def reached(certificate: Mapping[str, Any]) -> str:
+    """Write how near to the optimum a certificate shows a model to be."""
     objective = f"objective {short(certificate['primal_objective'], 8)}"
     if certificate["gap"] is None and certificate["relative_duality_gap"] is None:
         return f"{objective}, which nothing bounds from below"

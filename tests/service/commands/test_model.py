@@ -30,6 +30,22 @@ def test_the_heaviest_words_are_printed(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["heaviest"] == [entry]
 
 
+def test_what_a_model_was_made_of_is_said_in_words(tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text("size,color,answer\n" + "1,red,yes\n2,blue,no\n" * 20)
+    (tmp_path / "texts").write_text("good\ta film as fine as it is\nbad\tit was so very dull\n" * 20)
+    asked = {
+        "rows.csv": (["--label-column", "answer", "--validation", "0.5"], "a table of 3 columns with names, 1 of "),
+        "texts": (["--ngram-range", "1,2"], "documents, 1 to 2 words an n-gram, in lower case\n"),
+    }
+    for name, (options, words) in asked.items():
+        assert main(["train", str(tmp_path / name), *options, "-o", str(tmp_path / "m.npz")]) == 0
+        capsys.readouterr()
+        assert main(["model", "show", str(tmp_path / "m.npz")]) == 0
+        said = capsys.readouterr().out
+        assert f"input        {words}" in said and "certificate  M+ - M- " in said and "{" not in said
+        assert ("score        accuracy 1\n" in said) == (name == "rows.csv") and "converged    yes\n" in said
+
+
 def test_other_models_have_no_words(tmp_path, capsys):
     assert main(["model", "show", stored(tmp_path, Model(np.ones(2), (), 0))]) == 0
     assert "words" not in capsys.readouterr().out
