@@ -35,6 +35,7 @@ router = APIRouter(include_in_schema=False)
 
 _MOST_SHOWN = 50
 _MOST_LABELS = 30  # of a model
+_MOST_WORDS = 10  # for a class, and against it
 _MOST_LABELS_OF_ROWS = 20
 _HAS_BLOCKS = ("ready", "changing")
 _NAME = ("class", "fold", "C")
@@ -106,6 +107,7 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         job=job,
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
         most_labels=_MOST_LABELS,
+        most_words=_MOST_WORDS,
         base=str(request.base_url),
         example=example_of(model, head.about.get("input")),
         formats={name: MODEL_FORMATS[name] for name in model["formats"]},

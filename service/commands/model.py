@@ -148,11 +148,13 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     # Imported here because they are slow, and only this action needs them.
     from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415
     from streamsvm.service.models.formats import stored_format  # noqa: PLC0415
+    from streamsvm.service.models.heaviest import with_heaviest  # noqa: PLC0415
     from streamsvm.service.models.registry import model_view  # noqa: PLC0415
     from streamsvm.storage.models.model_file import head_of  # noqa: PLC0415
 
     with path.open("rb") as file:
-        return model_view({}, head_of(MODEL_FORMATS[stored_format(path)].read(file)))
+        model = MODEL_FORMATS[stored_format(path)].read(file)
+    return model_view({}, head_of(model if "heaviest" in model.about else with_heaviest(model)))
 
 
 def _text(name: str, value: Any) -> str:

@@ -74,7 +74,7 @@ def test_the_model_and_its_page_have_the_heaviest_words(documents):
     shown = documents.request("GET", f"/v1/models/{documents.model}").json()
     assert shown["heaviest"] == json.loads(json.dumps(documents.own.about["heaviest"]))
     page = documents.request("GET", f"/models/{documents.model}").text
-    assert "Words for a" in page and "Words against a" in page and "bad words" in page and "text/plain" in page
+    assert "Words for and against a" in page and "bad words" in page and "text/plain" in page
     assert "Words for" not in documents.request("GET", f"/models/{documents.other}").text
     assert "1 to 2 words an n-gram" in documents.request("GET", "/datasets/texts").text
 

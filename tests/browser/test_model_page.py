@@ -6,6 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
+from streamsvm.service.models.heaviest import with_heaviest
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
@@ -35,7 +36,7 @@ def served(tmp_path_factory):
         "thousand": Model(np.zeros((1000, 4)), (*LABELS, *map(float, range(10, 1007))), 1),
     }
     try:
-        service.models = {name: filled.add_model(dataset_id, model) for name, model in models.items()}
+        service.models = {name: filled.add_model(dataset_id, with_heaviest(model)) for name, model in models.items()}
         yield service.start()
     finally:
         service.kill()
@@ -77,6 +78,15 @@ def test_several_classes_are_drawn(evaluated):
     rows = page.locator("#found tbody tr").evaluate_all("all => all.map((row) => row.innerText)")
     assert [row.split()[0] for row in rows] == ["3", "1", "-2"]
     assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS["phone"]["width"]
+
+
+def test_the_heaviest_features_are_those_of_the_class_chosen(served, open_page):
+    page = open_page(served.url)
+    page.goto(f"{served.url}/models/{served.models['several']}")
+    assert table(page, "#heaviest .card:not([hidden])")[0][:2] == ["1", "4"]
+    page.select_option("#heaviest select", label="-2")
+    assert page.locator("#heaviest .card:visible").count() == 1
+    assert table(page, "#heaviest .card:not([hidden])")[0][:2] == ["3", "4"]
 
 
 def test_two_classes_without_probabilities(evaluated):

@@ -46,6 +46,9 @@ def test_what_a_model_was_made_of_is_said_in_words(tmp_path, capsys):
         assert ("score        accuracy 1\n" in said) == (name == "rows.csv") and "converged    yes\n" in said
 
 
-def test_other_models_have_no_words(tmp_path, capsys):
-    assert main(["model", "show", stored(tmp_path, Model(np.ones(2), (), 0))]) == 0
-    assert "words" not in capsys.readouterr().out
+def test_a_file_without_names_shows_numbers_of_features(tmp_path, capsys):
+    path = tmp_path / "a.model"
+    path.write_bytes(b"".join(MODEL_FORMATS["liblinear"].write(Model(np.array([0.5, -2.0]), (1.0, -1.0), 1))))
+    assert main(["model", "show", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-5:] == ["features for 1", "  +0.5  1", "", "features against 1", "  -2  2"]

@@ -17,6 +17,9 @@ from streamsvm.service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_hea
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.predicting.raw_rows import json_documents
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.rows import Shape
+from streamsvm.storage.features.weighing import Bias, Unit
 from streamsvm.storage.models.model_file import Model
 
 TEXTS = ["some good words", "", "bad, bad words and more", "Ünïcode ΑΣ"]
@@ -135,9 +138,8 @@ def test_the_heaviest_words(tmp_path, alternate_sign, n_classes):
         norm=None, n_features=N_FEATURES, alternate_sign=alternate_sign, analyzer=lambda text: [text]
     )
     for each, w in zip(found, np.atleast_2d(model.w), strict=True):
-        assert ("negative" in each) == (n_classes == 2)
         for sign in ("positive", "negative"):
-            words = each.get(sign, [])
+            words = each[sign]
             weights = [word["weight"] for word in words]
             assert weights == sorted(weights, key=abs, reverse=True)
             for word in words:
@@ -157,11 +159,9 @@ def test_features_and_columns_weigh_as_words_do(tmp_path):
         return [
             [[each["word"], each["weight"]] for each in entry[sign]]
             for entry in found
-            for sign in entry
-            if sign in SIGNS
+            for sign in ("positive", "negative")
         ]
 
-    SIGNS = ("positive", "negative")
     assert heaviest([0.5, -2.0, 1.0], (1.0, -1.0), 1) == [[["3", 1.0], ["1", 0.5]], [["2", -2.0]]]
     columns = {
         "columns": ["age", "town"],
@@ -171,13 +171,21 @@ def test_features_and_columns_weigh_as_words_do(tmp_path):
     }
     assert heaviest([3.0, -1.0], (), 0, input=columns) == [[["age", 3.0]], [["town=Ulm", -1.0]]]
     several = heaviest([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]], ("a", "b", "c"), 0, input=columns)
-    assert several == [[["age", 1.0]], [["town=Ulm", 2.0]], []]
+    assert several == [[["age", 1.0]], [], [["town=Ulm", 2.0]], [], [], []]
 
 
-def test_documents_whose_words_are_gone_have_none_that_are_heaviest(tmp_path):
+def test_features_of_maps_keep_their_numbers(tmp_path):
+    """Weights of a model with maps begin with that of feature 0, and end with that of a constant, if maps make one."""
+    maps = FeatureMaps.planned(Shape(4, 1), [("unit", Unit()), ("bias", Bias())])
+    (entry,) = with_heaviest(Model(np.array([9.0, 1.0, -2.0, 3.0, 9.0]), (), 1, maps=maps)).about["heaviest"]
+    assert [[each["word"] for each in entry[sign]] for sign in ("positive", "negative")] == [["3", "1"], ["2"]]
+
+
+def test_documents_whose_words_are_gone_have_numbers_of_features(tmp_path):
     dataset = dataset_of(tmp_path, TEXTS)
     (dataset.directory / "words").unlink()
-    assert "heaviest" not in with_heaviest(model_of(), dataset.directory).about
+    (entry,) = with_heaviest(model_of(), dataset.directory).about["heaviest"]
+    assert entry["positive"][0]["word"] == str(np.argmax(model_of().w)) == str(entry["positive"][0]["feature"])
 
 
 def test_regression_and_many_classes(tmp_path):
