@@ -47,7 +47,7 @@ _CODES = {  # HTTP status -> codes of errors
     "model_in_use upload_offset_mismatch upload_taken_over request_under_way",
     410: "upload_complete",
     412: "alias_moved",
-    413: "body_too_large answer_too_large line_too_long too_large_to_read decompressed_too_large",
+    413: "body_too_large answer_too_large line_too_long too_large_to_read decompressed_too_large too_many_rows",
     415: "unknown_format multipart partial_upload_type",
     421: "host_not_allowed",
     429: "queue_full too_many_uploads",

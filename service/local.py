@@ -23,6 +23,7 @@ from streamsvm.service.jobs.lanes.warm_start import next_beginning
 from streamsvm.service.jobs.plan.plan import JobPlan, can_follow, followed_again, plan_following, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, progress, read_history
 from streamsvm.service.models.heaviest import input_about, with_heaviest
+from streamsvm.service.models.predicting.explained import with_mean
 from streamsvm.service.processes.launch import launch
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
@@ -142,8 +143,10 @@ class LocalTraining:
             lanes.start(plan)
             self._wait(lanes)
             outcome = lanes.outcome
-        models = outcome.models(input_about(outcome.plan.manifest), self._work)
-        return Trained([(C, with_heaviest(model, self._dataset)) for C, model in models], outcome.folds_view)
+        manifest, dataset = outcome.plan.manifest, self._dataset
+        models = outcome.models(input_about(manifest), self._work)
+        named = [(C, with_heaviest(with_mean(model, dataset, manifest), dataset)) for C, model in models]
+        return Trained(named, outcome.folds_view)
 
     def _wait(self, lanes: LaneRunner) -> None:
         """Step `lanes` until all lanes are done. Pauses between steps begin short, as a run may be short, and grow."""

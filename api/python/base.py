@@ -227,7 +227,9 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             about["input"] = without_beside(about["input"], beside)
         if getattr(self, "_dropped", ()):
             about["input"] = {**about["input"], "dropped": list(self._dropped)}
-        return replace(model, about=about)
+        is_plain = model.vectors is None and model.maps is None
+        mean = getattr(self, "_mean", None) if is_plain else None
+        return replace(model, about=about, mean=model.mean if mean is None else mean)
 
     def _take_certificate(self, about: Mapping[str, Any]) -> None:
         found = about["certificate"] or {}

@@ -74,7 +74,7 @@ def with_coefficients(model: Model, changed: Any) -> Model:
     w = np.zeros((entries.shape[0], len(columns)))
     w[entries.row, place] = entries.data
     maps = listed_maps(model.n_features, model.index_base, columns + model.index_base)
-    return replace(model, w=w if model.is_multiclass else w[0], maps=maps)
+    return replace(model, w=w if model.is_multiclass else w[0], maps=maps, mean=None)
 
 
 class Labels:

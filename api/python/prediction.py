@@ -1,7 +1,7 @@
 """Predictions of a fitted model, with scikit-learn or without."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,21 +13,22 @@ from scipy import sparse
 from streamsvm.errors import told_plainly, warn
 from streamsvm.frames import column_names
 from streamsvm.labels import coefficients, in_order, label_array, stored, with_coefficients
-from streamsvm.raw import checked_documents, is_read, raw_rows, read_values, with_columns
+from streamsvm.raw import document_predictions, is_read, predictions, raw_rows, with_columns
 from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.reader.sources.files import is_url
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import check_ending, format_of
 from streamsvm.service.models.predicting.applied import applied
-from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.explained import Explained, joined
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.file_rows import predictions_of_files
 from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
 from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.storage.models.probability import probabilities
-from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.csr import INDPTR, Array, Rows
 
 if TYPE_CHECKING:
     from streamsvm.storage.models.model_file import Model
@@ -162,22 +163,57 @@ class Predictions(PathPredictions):
 
     def _values(self, X: Any) -> Array:
         if "model_" in vars(self):
-            if is_read(X, self.model_):
-                return read_values(X, self._as_it_is())
+            found = self._predicted(X, lambda: Predictor(self._as_it_is()))
+            if found is not None:
+                none = np.empty((0, *self.model_.w.shape[:-1]))
+                return np.concatenate([none, *(each.decision_values for each in found)])
             X = with_columns(X, self.model_)
-            rows = raw_rows(X, self.model_)
-            if rows is not None:
-                return Predictor(self._as_it_is()).predict(rows).decision_values
-            if is_documents(X):
-                with told_plainly():
-                    predictor = Predictor(self._as_it_is())
-                    return predictor.document_values(checked_documents(X, predictor))
         X = self._checked(X)
         if self.model_.vectors is not None or self.model_.maps is not None:
             model = self._as_it_is()
             return applied(model).of_columns(X) + model.intercept
         values = np.asarray(X @ np.atleast_2d(self.coef_).T) + self.intercept_
         return values[:, 0] if values.shape[1] == 1 else values
+
+    def _predicted(self, X: Any, predictor: Callable[[], Predictor]) -> Iterator[Prediction] | None:
+        """Predict the rows of a file, a frame of a table, dicts, strings or documents; return None for a matrix."""
+        if is_read(X, self.model_):
+            return predictions(X, predictor(), None)
+        if (rows := raw_rows(X, self.model_)) is not None:
+            return predictor().predictions(rows)
+        return document_predictions(X, predictor()) if is_documents(X) else None
+
+    def explain(self, X: Any, n: int | None = 10) -> Explained:
+        """Explain the decision value of each row, with more than two classes that of the predicted class.
+
+        Parameters
+        ----------
+        X : matrix, data frame, path or list of str
+            Rows, as `predict` takes them.
+        n : int, default 10
+            The most contributions of a row, those of largest magnitude; None: all.
+
+        Returns
+        -------
+        Explained
+            `base_values` (n_rows,), the decision value of the mean of the training rows; `contributions`, a dict of
+            each row, feature -> w_j (x_j - mean_j), the largest first; base value and all contributions add up to the
+            decision value. `against` is "mean", or "empty_row" where a row without features takes the mean's place.
+
+        Raises
+        ------
+        InvalidInput
+            The model has a kernel, or feature maps that mix features.
+        """
+        with told_plainly():
+            predictor = Predictor(self._as_it_is()).explaining(self.model_.w.shape[-1] if n is None else n)
+        found = self._predicted(X, lambda: predictor)
+        if found is None:
+            X = sparse.csr_matrix(self._checked(with_columns(X, self.model_)))
+            X.sum_duplicates()
+            indices = X.indices + self.model_.index_base
+            found = predictor.predictions(Rows(np.zeros(X.shape[0]), X.indptr.astype(INDPTR), indices, X.data))
+        return joined([each.explained for each in found if each.explained is not None])
 
     def __getattr__(self, name: str) -> Any:
         if name == "coef_" and "dual_coef_" in vars(self):

@@ -42,18 +42,12 @@ def has_labels(X: Any, y: Any, model: Model) -> bool:
     return (y is None or is_column(y)) and is_read(X, model)
 
 
-def read_values(X: Any, model: Model) -> Array:
-    """Return the decision values of the rows of a file or a frame: (n_rows,) float64, or (n_rows, n_classes)."""
-    no_rows = Predictor(model).decision_values(np.zeros((0, model.n_features)))
-    return np.concatenate([no_rows, *(each.decision_values for each in predictions(X, model, None))])
-
-
-def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
+def predictions(X: Any, predictor: Predictor, label: Any) -> Iterator[Prediction]:
     """Predict the rows of a file or a frame; warn of columns and words that the model does not have.
 
     label  name or number of the column of labels; None: found by the model's `input` or a usual name
     """
-    predictor, unknown, words = Predictor(model), list[str](), Counter[str]()
+    unknown, words = list[str](), Counter[str]()
     with told_plainly():
         if is_frame(X):
             source = table(X, None, None, None, None, labelled=False)
@@ -74,7 +68,7 @@ def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
     label  name or number of the column of labels; None: as in `predictions`
     Raises InvalidInput if a row has no label.
     """
-    pairs = [(each.labels, each.expected) for each in predictions(X, model, label)]
+    pairs = [(each.labels, each.expected) for each in predictions(X, Predictor(model), label)]
     found, expected = (np.concatenate(each) for each in zip(*pairs, strict=True)) if pairs else (np.empty(0),) * 2
     with told_plainly():
         gaps = np.isnan(expected) if expected.dtype.kind == "f" else expected == ""
@@ -124,6 +118,12 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
         names = [str(name) for name in dict.fromkeys(name for each in X for name in each)]
         columns = {name: [each.get(name) for each in X] for name in input_["columns"]}
         return _warned(rows_of_columns(columns, names, len(X), input_, model.index_base))
+
+
+def document_predictions(X: Sequence[str], predictor: Predictor) -> Iterator[Prediction]:
+    """Predict documents; see `checked_documents`."""
+    with told_plainly():
+        yield from predictor.predict_documents(checked_documents(X, predictor))
 
 
 def checked_documents(texts: Sequence[str], predictor: Predictor) -> list[str]:

@@ -37,6 +37,7 @@ class TrainingRows(BaseEstimator):
     pace: str
     input_options: dict[str, Any] | None
     _dropped: tuple[str, ...]
+    _mean: Array | None  # of a matrix whose rows have weights
 
     def _is_matrix(self, X: Any, y: Any, sample_weight: Any) -> bool:
         """Whether X is a matrix, or a frame that can be one: numbers, none missing, and no options for tables."""
@@ -51,7 +52,7 @@ class TrainingRows(BaseEstimator):
 
     def _source(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> Source:
         """Make the source of files, of a frame, or of an iterator of chunks."""
-        self._dropped = ()
+        self._dropped, self._mean = (), None
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if is_files(X):
@@ -85,6 +86,9 @@ class TrainingRows(BaseEstimator):
         rows = WeighedRows(X, y, weight)
         if are_all and self._may_join_rows() and are_few(X):
             rows = joined(rows, has_labels)
+        self._mean = None
+        if rows.weight is not None and are_all and rows.weight.any():
+            self._mean = rows.X.T @ rows.weight / rows.weight.sum()
         return matrix(*rows, getattr(self, "feature_names_in_", None), self.input_options)
 
     def _may_join_rows(self) -> bool:

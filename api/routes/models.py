@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -22,6 +22,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.answers import ANSWERS
+from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
 from streamsvm.service.models.registry import cut_model, delete_model, load_head, model_file, model_view
 from streamsvm.service.room import RoomFile
 
@@ -43,6 +44,7 @@ _ABOUT_ROWS = {
     "Unknown-Features": "values of features that the model does not know",
     "Unknown-Columns": "number of columns that the model does not have, if there are any",
     "Unknown-Column-Names": "their first names, percent-encoded",
+    "Against": "what contributions, if there are any, are measured against, `mean` or `empty_row`",
     "Model-Id": "id of the model that a name stands for",
     "Model-Version": "version that a name stands for",
 }
@@ -131,6 +133,7 @@ async def predict(
     model_id: str,
     options: RowsQuery = DEFAULTS,
     strict: bool = False,
+    explain: Annotated[int, Query(ge=0, le=MOST_EXPLAINED)] = 0,
 ) -> Response:
     """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
 
@@ -138,8 +141,9 @@ async def predict(
     Labels in the text are ignored. A model of documents takes text/plain as a document a line.
     Without a Content-Type, or with the one that curl sends, the body's first bytes tell what it is.
     index_base: the number of the first feature, if it differs from the data of the model.
+    explain: as many contributions of features to each decision value, the largest; for linear models, up to 1,000 rows.
     """
-    begun, (predictor, model) = time.monotonic(), await find_predictor(context, model_id, strict)
+    begun, (predictor, model) = time.monotonic(), await find_predictor(context, model_id, strict, explain)
     predictions = await predicted(context, request, predictor, model, options)
     request.app.state.metrics.observe_prediction(predictions.rows, time.monotonic() - begun)
     return prediction_response(request, predictions, model)

@@ -43,17 +43,20 @@ _MOST_BYTES_HERE = 1 << 18
 _ROW_ENDS = b"{", b"\n", b"\r"
 
 
-async def find_predictor(context: AppContext, reference: str, strict: bool = False) -> tuple[Predictor, Reference]:
+async def find_predictor(
+    context: AppContext, reference: str, strict: bool = False, explain: int = 0
+) -> tuple[Predictor, Reference]:
     """Return the predictor of the model that a reference means, from memory or disk, and the resolved reference.
 
-    Raises ServiceError unknown_model, unknown_alias.
+    Raises ServiceError unknown_model, unknown_alias, no_contributions.
     """
     found = await context.references.find(reference)
     predictor = loaded_predictor(context.settings, found.model_id)
     if predictor is None:
         await run_in_threadpool(context.store.model, found.model_id)
         predictor = await run_in_threadpool(load_predictor, context.settings, found.model_id)
-    return predictor.with_strict(strict), found
+    predictor = predictor.with_strict(strict)
+    return predictor.explaining(explain) if explain else predictor, found
 
 
 async def predicted(
@@ -128,6 +131,8 @@ def prediction_response(request: Request, predicted: Predicted, model: Reference
     if predicted.unknown_columns:
         names = ", ".join(quote(name, safe=" ") for name in first_names(predicted.unknown_columns))
         headers |= {"Unknown-Columns": str(len(predicted.unknown_columns)), "Unknown-Column-Names": names}
+    if predicted.explained:
+        headers["Against"] = predicted.explained[2]
     if predicted.rows > _MOST_ROWS:
         return _ClosingResponse(predicted, kind, headers)
     try:

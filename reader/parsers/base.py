@@ -33,7 +33,8 @@ class Parser:
     delimiter   of the lines of CSV, as an option names it; None before the first line has been read
     warnings    a code and a message for each problem of a table's columns: some look like ids or dates
     last_values number of values of a table's last column if it could have labels, see `OddColumns.last_values`
-    words       of documents: the first n-gram that was hashed to each feature; None for documents to predict
+    words       of documents: the first n-gram that was hashed to each feature; None for documents to predict, unless
+                `note_words` was called before their rows are read
     to_predict  finds labels and columns of rows to predict; None: the rows make a dataset
     unknown_words  of a table to predict: number of fields whose category has no feature, by column
     first_row   of tables of Arrow: number of the input's first row, for errors
@@ -66,6 +67,9 @@ class Parser:
         self._options = options
         self._limits = limits
         self._empty_rows = self._blank_lines = self._explicit_zeros = 0
+
+    def note_words(self) -> None:
+        """Have `words` filled for rows to predict, too; rows that are no documents have none."""
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows of an input whose decompressed bytes are `chunks`. Raises InputError at the first fault.

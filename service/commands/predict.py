@@ -1,6 +1,7 @@
 """Predict the labels of a file, or numbers, with a model file."""
 
 import argparse
+import io
 import shutil
 import sys
 import tempfile
@@ -21,9 +22,18 @@ from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS
+from streamsvm.service.predictions.columns import OutputColumns
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.figures import PredictionFigures
-from streamsvm.service.predictions.request import ENDINGS, OUTPUTS, PredictionRequest, format_of_destination, outputs_of
+from streamsvm.service.predictions.request import (
+    ENDINGS,
+    OUTPUTS,
+    USUAL_EXPLAINED,
+    PredictionRequest,
+    format_of_destination,
+    outputs_of,
+)
+from streamsvm.service.predictions.writers import NdjsonWriter
 from streamsvm.service.remote.client import Client
 from streamsvm.service.terminal.display import counted
 from streamsvm.service.terminal.inputs import Source, file_or_url
@@ -38,7 +48,10 @@ _URL = (
     "below its export directory, or either on a store"
 )
 _DATASET = "with --url: predict the rows of this dataset of the service, and no FILE; --keep row, label or weight"
-_CONTRIBUTIONS = "with columns: write the ten features of each row that contribute most to its decision value"
+_EXPLAIN = (
+    "write the N features of each row that contribute most to its decision value; without a file of columns, write "
+    "JSON lines"
+)
 _KEEP = (
     "write this column of the input before the predictions, by name or number; may be given several times; "
     "where columns have no names, it is no feature of the model"
@@ -69,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
-    parser.add_argument("--contributions", action="store_true", help=_CONTRIBUTIONS)
+    parser.add_argument("--explain", type=_count, metavar="N", help=_EXPLAIN)
     parser.add_argument("--format", choices=FORMATS, help=_FORMAT)
     parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help=_INDEX_BASE)
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
@@ -80,6 +93,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text-column", help="name or number of the column of CSV with documents (default: as in training)"
     )
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise ValueError
+    return count
 
 
 def run(options: argparse.Namespace) -> int:
@@ -98,13 +118,15 @@ def run(options: argparse.Namespace) -> int:
         raise ModelFormatError(
             "the model has no probabilities", "predict without --probabilities, or train with --probability sigmoid"
         )
-    figures = PredictionFigures()
+    figures, lines = PredictionFigures(), _lines
+    if options.explain:
+        predictor, lines = predictor.explaining(options.explain), _json_lines
     with (
         opened(options.file) as chunks,
         _writing(options.output) as write,
     ):
         for prediction in predictor.predict_text(chunks, options=_input_options(options)):
-            write(_lines(predictor, prediction, options))
+            write(lines(predictor, prediction, options))
             figures.add(prediction, predictor)
     _tell(figures, predictor)
     return 0
@@ -123,6 +145,8 @@ def _tell(figures: PredictionFigures, predictor: Predictor) -> None:
         print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
     if figures.judged and predictor.reads_documents:
         print("labels beside documents are not read as text: they judge the predictions", file=sys.stderr)
+    if predictor.explainer and predictor.model.mean is None:
+        print("the mean of training is not known: contributions are against a row without features", file=sys.stderr)
     if summary := figures.summary(predictor):
         print(summary, file=sys.stderr)
 
@@ -168,6 +192,14 @@ def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Names
     return (" ".join(chain(*row)) + "\n" for row in zip(*columns, strict=True))
 
 
+def _json_lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:
+    """Yield a JSON object for each row, with the outputs that the options ask for."""
+    columns = OutputColumns(predictor, (), None, outputs_of(predictor, _outputs(options)))
+    lines = io.BytesIO()
+    NdjsonWriter(columns).write_piece(lines, [columns.batch(prediction, [])])
+    yield lines.getvalue().decode()
+
+
 def _texts(values: Any) -> list[list[str]]:
     """Write numbers (n_rows,) or (n_rows, n) as a list of texts for each row."""
     return [[f"{value:.17g}" for value in row] for row in values.reshape(len(values), -1).tolist()]
@@ -190,6 +222,7 @@ def _predict_files(predictor: Predictor, options: argparse.Namespace, input_opti
             input_options,
             tuple(options.keep or ()),
             outputs_of(predictor, _outputs(options)),
+            explain=options.explain or USUAL_EXPLAINED,
         )
         figures = Engine(predictor, request, directory).run(output)
     print(f"{counted(figures.rows, 'row')} predicted", file=sys.stderr)
@@ -200,6 +233,7 @@ def _predict_there(options: argparse.Namespace, input_options: InputOptions) -> 
     """Have a service predict; when the prediction has ended, print how many rows it has. Raises ServiceError."""
     given = {name: getattr(input_options, name) for name in input_options.given}
     fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given}
+    fields |= {"explain": options.explain} if options.explain else {}
     client, output = Client(options.url), options.output or ""
     if options.dataset:
         prediction = client.predict_dataset(str(options.model), options.dataset, output, **fields)
@@ -219,7 +253,7 @@ def _outputs(options: argparse.Namespace) -> list[str] | None:
     """Return the outputs that the options ask for; None: all outputs that the model has."""
     asked = [("decision_value", options.decision_values), ("probability", options.probabilities)]
     wanted = ["label", *(name for name, is_wanted in asked if is_wanted)]
-    if options.contributions:
+    if options.explain:
         return [*(wanted if len(wanted) > 1 else OUTPUTS[:2]), "contributions"]
     return wanted if len(wanted) > 1 else None
 

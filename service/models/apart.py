@@ -82,6 +82,7 @@ def predict_apart(
     asked = {
         "model": str(settings.models / model_id),
         "strict": predictor.strict,
+        "explain": predictor.explainer.most if predictor.explainer else 0,
         "most": settings.max_predict_bytes,
         "options": {name: getattr(options, name) for name in options.given},
         "scratch": str(settings.data_dir),
@@ -137,7 +138,14 @@ def main(text: str) -> int:
 
 
 def _predicted(
-    results: Connection, model: str, strict: bool, most: int, options: dict[str, Any], scratch: str, room: int
+    results: Connection,
+    model: str,
+    strict: bool,
+    explain: int,
+    most: int,
+    options: dict[str, Any],
+    scratch: str,
+    room: int,
 ) -> Mapping[str, Any]:
     """Predict the body on standard input: send decision values, return the other fields of `Predicted`, or a problem.
 
@@ -147,6 +155,7 @@ def _predicted(
     """
     try:
         predictor = Predictor(read_model(Path(model)), strict=strict)
+        predictor = predictor.explaining(explain) if explain else predictor
         memory = WorkLimit()
         try:
             # sys.stdin cannot be used: it is that of the fork server.
@@ -156,7 +165,7 @@ def _predicted(
                 spooled = partial(Room(Path(scratch), room).spooled, "") if is_packed else lambda _: nullcontext(body)
                 limits, open_ = InputLimits(most, max_features=MOST_FEATURES), partial(opened, scratch=spooled)
                 predictions = predictor.predict_text(read_chunks(body), limits, InputOptions(**options), open_)
-                rows, unknown, columns, judged = written(predictor, predictions, results.send_bytes)
+                rows, unknown, columns, judged, why = written(predictor, predictions, results.send_bytes)
         except MemoryError:
             raise too_large_to_read(memory.most) from None
     except (InputError, ServiceError) as error:
@@ -164,7 +173,8 @@ def _predicted(
     except StorageError as error:
         return {"problem": ServiceError(error.code, error.message, error.hint).problem()}
     names = [name[:MOST_CHARACTERS] for name in columns]
-    return {"rows": rows, "unknown_features": unknown, "unknown_columns": names, "judged": judged}
+    told = {"rows": rows, "unknown_features": unknown, "unknown_columns": names, "judged": judged}
+    return told if why is None else {**told, "explained": why}
 
 
 if __name__ == "__main__":

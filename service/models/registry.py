@@ -12,6 +12,7 @@ from streamsvm.service.jobs.lanes.outcome import Outcome
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.heaviest import input_about, with_heaviest
+from streamsvm.service.models.predicting.explained import with_mean
 from streamsvm.service.models.threshold import cut_at
 from streamsvm.service.records.database import new_id, now
 from streamsvm.service.records.store import Store
@@ -57,7 +58,8 @@ def publish_models(settings: Settings, dataset_id: str, outcome: Outcome) -> lis
             published.append({"C": C, "model_id": new_id("mdl")})
             directory = settings.models / published[-1]["model_id"]
             mark(directory)
-            write_model(directory, with_heaviest(model, settings.datasets / dataset_id))
+            dataset = settings.datasets / dataset_id
+            write_model(directory, with_heaviest(with_mean(model, dataset, plan.manifest), dataset))
     except BaseException:
         unpublish_models(settings, published)
         raise

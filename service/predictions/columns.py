@@ -59,9 +59,9 @@ class OutputColumns:
     def _values(self, output: str, prediction: Prediction) -> Output:
         if output == "label":
             return prediction.labels
-        if output == "contributions":
-            assert prediction.contributions is not None
-            return prediction.contributions
+        if output in ("base_value", "contributions"):
+            assert prediction.explained is not None
+            return prediction.explained.base_values if output == "base_value" else prediction.explained.contributions
         if output == "probability":
             values = self.predictor.probabilities(prediction.decision_values)
             assert values is not None

@@ -15,6 +15,7 @@ from streamsvm.reader.parsers.tables.matching import Column
 from streamsvm.service.models.predicting.input_match import check_base, match_dataset
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.feature_files import FeatureWords, read_words
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import INDEX, INDPTR, Array, Rows
@@ -92,7 +93,7 @@ class DatasetSource:
         for location in self._pieces[unit.start : unit.stop]:
             piece = self._dataset.piece(location)
             row, rows = piece.first_row, self._as_model(piece.rows)
-            for prediction in self._predictor.predictions(rows):
+            for prediction in self._predictor.predictions(rows, self._words):
                 begin, end = row - piece.first_row, row - piece.first_row + len(prediction.labels)
                 kept = [self._column(name, piece.rows, row, begin, end) for name in self._keep]
                 yield self._named(prediction), kept
@@ -113,6 +114,10 @@ class DatasetSource:
             return prediction
         names = np.array(self._manifest.label_names)
         return replace(prediction, expected=names[prediction.expected.astype(int)])
+
+    @cached_property
+    def _words(self) -> FeatureWords | None:
+        return read_words(self._dataset.directory) if self._predictor.explainer else None
 
     @cached_property
     def _pieces(self) -> Array:

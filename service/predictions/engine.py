@@ -190,7 +190,7 @@ class Engine:
         name: str = _UNFINISHED,
         sign: Sign = lambda _: None,
     ) -> None:
-        predictor = predictor.explaining() if "contributions" in request.outputs else predictor
+        predictor = predictor.explaining(request.explain) if "contributions" in request.outputs else predictor
         self._predictor, self._request = predictor, request
         # It cuts its rows into units, of `size` stored bytes each, in order; `described` of a unit is JSON to compare.
         self._source: FileSource | DatasetSource = (

@@ -48,6 +48,7 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
         tuple(spec.keep),
         outputs_of(predictor, spec.outputs),
         None if dataset_id is None else settings.datasets / dataset_id,
+        spec.explain,
     )
     last: list[PredictionProgress] = []
 

@@ -17,6 +17,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.files.durable import publish
 
 OUTPUTS = ("label", "decision_value", "probability", "contributions")
+USUAL_EXPLAINED = 10
 
 
 # ending of a destination -> format of the predictions
@@ -35,7 +36,9 @@ class PredictionRequest:
     options  how the files are read; format "auto": by name, else by content
     format   format of the predictions, one of FORMATS
     keep     names or numbers of columns of the input, to be copied before the predictions
-    outputs  columns to predict, of OUTPUTS in this order; regression has `value` in place of the first three
+    outputs  columns to predict, as `outputs_of` returns them; regression has `value` in place of label, decision_value
+             and probability
+    explain  the most contributions of a row, if these are among `outputs`
     """
 
     sources: Sequence[str]
@@ -44,6 +47,7 @@ class PredictionRequest:
     keep: tuple[str, ...] = ()
     outputs: tuple[str, ...] = OUTPUTS[:2]
     dataset: Path | None = None
+    explain: int = USUAL_EXPLAINED
 
 
 def format_of_destination(destination: str, format_: str | None = None) -> str:
@@ -58,15 +62,16 @@ def format_of_destination(destination: str, format_: str | None = None) -> str:
 def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str, ...]:
     """Return the `wanted` outputs in the order of OUTPUTS; for None, all that the model has except contributions.
 
-    Raises ServiceError no_probabilities, no_contributions, unknown_output.
+    Before contributions come base values. Raises ServiceError no_probabilities, no_contributions, unknown_output.
     """
     if wanted is not None and not set(wanted) <= set(OUTPUTS):
         raise ServiceError("unknown_output", "there is no such output", f"Outputs are {', '.join(OUTPUTS)}.")
-    if wanted is not None and "contributions" in wanted and not predictor.can_explain:
-        message = "the model has no contributions: it is not linear in the features"
-        raise ServiceError("no_contributions", message, "Leave contributions out of outputs.")
+    why: tuple[str, ...] = ()
+    if wanted is not None and "contributions" in wanted:
+        predictor.explaining(1)
+        why = "base_value", "contributions"
     if predictor.is_regression:
-        return ("value", *(["contributions"] if "contributions" in (wanted or ()) else []))
+        return "value", *why
     if wanted is None:
         return OUTPUTS[:3] if predictor.has_probabilities else OUTPUTS[:2]
     if "probability" in wanted and not predictor.has_probabilities:
@@ -75,13 +80,15 @@ def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str,
             "the model has no probabilities",
             'Leave probability out of outputs, or train with "probability": "sigmoid".',
         )
-    return tuple(each for each in OUTPUTS if each in wanted) or OUTPUTS[:1]
+    return (*(each for each in OUTPUTS[:3] if each in wanted), *why) or OUTPUTS[:1]
 
 
 def described(request: PredictionRequest) -> dict[str, Any]:
     """Return format, options, columns and outputs as a dict for JSON, by which `Pieces` knows a repeated request."""
     options = {name: getattr(request.options, name) for name in sorted(request.options.given)}
-    return {"format": request.format, "options": options, "keep": list(request.keep), "outputs": list(request.outputs)}
+    explain = {"explain": request.explain} if "contributions" in request.outputs else {}
+    columns = {"keep": list(request.keep), "outputs": list(request.outputs), **explain}
+    return {"format": request.format, "options": options, **columns}
 
 
 def check_destination(destination: str) -> Location:

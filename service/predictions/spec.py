@@ -15,8 +15,9 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.models.loaded import load_predictor
+from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
 from streamsvm.service.predictions.dataset_rows import check_fits, check_kept
-from streamsvm.service.predictions.request import FORMATS, OUTPUTS, format_of_destination, outputs_of
+from streamsvm.service.predictions.request import FORMATS, OUTPUTS, USUAL_EXPLAINED, format_of_destination, outputs_of
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.table import RequestKey
 from streamsvm.service.settings import Settings
@@ -57,6 +58,12 @@ class PredictionSpec(BaseModel):
     )
     outputs: list[Literal[OUTPUTS]] | None = Field(  # type: ignore[valid-type]
         None, description="what is predicted; null: all that the model has, without contributions"
+    )
+    explain: int = Field(
+        USUAL_EXPLAINED,
+        ge=1,
+        le=MOST_EXPLAINED,
+        description="the most contributions of a row, if they are among outputs",
     )
     overwrite: bool = Field(False, description="whether a file of the export directory may be replaced")
     options: dict[str, str | int] = Field(

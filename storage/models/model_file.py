@@ -26,7 +26,7 @@ from streamsvm.storage.rows.csr import Array
 # Format 2 added several classes, labels that are texts, and sigmoids; 3 support vectors; 4 feature maps. A model is
 # written in the oldest format that can express it.
 VERSION, _VECTORS_VERSION, _SEVERAL, OLDER = 4, 3, 2, 1
-_RECORD, WEIGHTS, VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
+_RECORD, WEIGHTS, VECTORS, _MAPS, _MEAN = "model.json", "w.npy", "vectors.npz", "maps.npz", "mean.npy"
 _CHUNK = 1 << 20  # weights written at a time
 TRAIN_AGAIN = "The model was damaged on disk: train it again."
 # Key of `Model.about`. False: the model was trained on a matrix, whose columns have positions but no feature numbers.
@@ -51,6 +51,7 @@ class Model:
     sigmoid     (A, B) for each decision value, see storage.models.probability; None: no sigmoid was fitted
     about       facts about the training: solver, C, loss, dataset, job, certificate ...
     maps        feature maps to apply to x first; w (..., width) has a weight for each feature of mapped rows
+    mean        mean of the training rows as w multiplies them, by weight, (n_features,) or (width,); None: not known
     """
 
     w: Array
@@ -62,6 +63,7 @@ class Model:
     sigmoid: Sigmoid | None = None
     vectors: SupportVectors | None = None
     maps: FeatureMaps | None = None
+    mean: Array | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -121,7 +123,7 @@ def write_model(final: Path, model: Model) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir()
     try:
-        checksum = _write_weights(staged / WEIGHTS, model.w)
+        checksum = _write_array(staged / WEIGHTS, model.w)
         content = {
             "labels": model.labels,
             "index_base": model.index_base,
@@ -136,6 +138,8 @@ def write_model(final: Path, model: Model) -> None:
             archive = packed(model.vectors)
             (staged / VECTORS).write_bytes(archive)
             content["vectors_checksum"] = zlib.crc32(archive)
+        if model.mean is not None:
+            content["mean_checksum"] = _write_array(staged / _MEAN, model.mean)
         if model.maps is not None:
             archive = packed_maps(model.maps)
             (staged / _MAPS).write_bytes(archive)
@@ -155,8 +159,8 @@ def _version(model: Model) -> int:
     return OLDER if model.is_plain else _SEVERAL
 
 
-def _write_weights(path: Path, w: Array) -> int:
-    """Write w in .npy format, in chunks, so that a full disk raises OSError; return the checksum of the file."""
+def _write_array(path: Path, w: Array) -> int:
+    """Write an array in .npy format, in chunks, so that a full disk raises OSError; return the checksum of the file."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(w))
     checksum = 0
@@ -187,6 +191,7 @@ def read_model(directory: Path) -> Model:
     content = read_record(directory)
     weights = _read_file(directory / WEIGHTS, content["w_checksum"])
     has_vectors = "vectors_checksum" in content
+    mean = _read_file(directory / _MEAN, content["mean_checksum"]) if "mean_checksum" in content else None
     return Model(
         w=read_array(io.BytesIO(weights)),
         labels=tuple(content["labels"]),
@@ -197,6 +202,7 @@ def read_model(directory: Path) -> Model:
         sigmoid=tuples(content.get("sigmoid")),
         vectors=unpacked(_read_file(directory / VECTORS, content["vectors_checksum"])) if has_vectors else None,
         maps=_read_maps(directory, content),
+        mean=None if mean is None else read_array(io.BytesIO(mean)),
     )
 
 

@@ -18,6 +18,7 @@ from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.room import Room
 from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.api.app import CERTIFICATE, Service, check_problem, model_of_texts, some_model
 
 PATIENCE_SECONDS = 30
@@ -351,3 +352,30 @@ def test_a_model_whose_files_are_gone_says_so_and_hides_no_other(tmp_path, what)
         assert service.request("GET", path).status_code == 200
     assert service.request("DELETE", f"/v1/models/{gone}").status_code == 204
     assert [model["id"] for model in service.request("GET", "/v1/models").json()["models"]] == [other]
+
+
+def test_predictions_are_explained(service):
+    model = Model(np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, 0.5]]), ("a", "b", "c"), 1, mean=np.array([1.0, 0.5]))
+    path = f"/v1/models/{service.add_model(service.add_dataset('data'), model)}/predict?explain=2"
+    rows = {"rows": [[3, 0], [0, 1]]}
+    found = service.request("POST", path, json=rows).json()
+    assert found["against"] == "mean" and found["predictions"] == [
+        {"label": "a", "decision_value": [3, 0, -3], "base_value": 1, "contributions": {"1": 2}},
+        {"label": "b", "decision_value": [0, 2, 0.5], "base_value": 1, "contributions": {"2": 1}},
+    ]
+    table = service.request("POST", path, json=rows, headers={"Accept": "text/csv"})
+    assert table.headers["against"] == "mean"
+    assert table.text.splitlines()[0].endswith(",base_value,contributions") and '{""1"": 2.0}' in table.text
+    # Compressed, a process of its own reads them.
+    packed = gzip.compress(b"0 1:3\n0 2:1\n")
+    assert service.request("POST", path, content=packed).json()["predictions"] == found["predictions"]
+    many = service.request("POST", path, content=b"0 1:3\n" * 1001)
+    assert (many.status_code, many.json()["code"]) == (413, "too_many_rows") and many.json()["hint"]
+    assert service.request("POST", path.replace("=2", "=101"), json=rows).status_code == 422
+
+
+def test_predictions_of_kernels_are_not_explained(service):
+    vectors = SupportVectors(0.5, 4, np.array([0, 1]), np.array([1], np.int32), np.ones(1, np.float32))
+    model = service.add_model(service.add_dataset("data"), Model(np.ones(1), (1.0, -1.0), 1, vectors=vectors))
+    answer = service.request("POST", f"/v1/models/{model}/predict?explain=2", content=b"0 1:3\n")
+    assert (answer.status_code, answer.json()["code"]) == (422, "no_contributions") and answer.json()["hint"]

@@ -151,7 +151,7 @@ def predicted(model, kind, way):
     elif way in ROWS:
         found = [Predictor(model).predict(raw_rows(given, model))]
     elif way in FRAMES:
-        found = predictions(given, model, "label")
+        found = predictions(given, Predictor(model), "label")
     else:
         options = InputOptions(FILES[way][0], label_column="label")
         found = Predictor(model, strict=True).predict_text([given], options=options)
@@ -245,7 +245,7 @@ def test_python_warns_of_words_that_the_model_does_not_know(tmp_path):
     rows, input_ = read("words", "csv of pandas", tmp_path)
     model = model_of("words", rows, input_)
     with pytest.warns(InputWarning, match="does not know, passed over: 3 in c"):
-        (found,) = predictions(pd.DataFrame({"c": ["tcp", "new", "newer", "new"]}), model, None)
+        (found,) = predictions(pd.DataFrame({"c": ["tcp", "new", "newer", "new"]}), Predictor(model), None)
     assert found.decision_values.tolist() == [0, 0, 0, 0]
     with pytest.warns(InputWarning, match="1 in c"):
         raw_rows([{"c": "tcp"}, {"c": "x"}], model)

@@ -136,15 +136,24 @@ class HashedText(Parser):
         super().__init__(options, limits, 0, names, to_predict)
         self.index_base = 0
         self.input = input_of(options)
-        grams = grams_of(self.input)
-        self.set_features(grams.n_features)
-        self.words = None if to_predict else FirstWords(grams.n_features)
+        self._grams = grams_of(self.input)
+        self.set_features(self._grams.n_features)
         self.beside = to_predict.beside if to_predict else Beside()
-        self._lowercase = grams.lowercase
-        self._hashers: SimpleQueue[TextHasher] = SimpleQueue()
+        self._lowercase = self._grams.lowercase
         self._threads = threads
-        for _ in range(threads):
-            self._hashers.put(TextHasher(grams, notes=to_predict is None))
+        self._hashers = self._new_hashers(notes=False)
+        if to_predict is None:
+            self.note_words()
+
+    def note_words(self) -> None:
+        self.words = FirstWords(self._grams.n_features)
+        self._hashers = self._new_hashers(notes=True)
+
+    def _new_hashers(self, notes: bool) -> SimpleQueue[TextHasher]:
+        hashers: SimpleQueue[TextHasher] = SimpleQueue()
+        for _ in range(self._threads):
+            hashers.put(TextHasher(self._grams, notes))
+        return hashers
 
     def know(self, words: FeatureWords) -> None:
         if self.words is not None:

@@ -12,6 +12,7 @@ intercept   () float64, bias * w_bias
 index_base  () int64
 about       () text, a JSON object: where the model comes from
 sigmoid     (1, 2) float64, absent without probabilities: A and B of the probability 1 / (1 + exp(A decision + B))
+mean        (n_features,) float64, absent if unknown: mean of the training rows as w multiplies them
 
 With more than two classes the arrays have an entry for each, in the order of the labels: w (n_classes, n_features),
 labels, intercept and w_bias (n_classes,), sigmoid (n_classes, 2). The largest decision value is predicted:
@@ -69,6 +70,7 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "index_base": (("<i8",), (0,)),
     "about": (("<U",), (0,)),
     "sigmoid": (("<f8",), (2,)),
+    "mean": (("<f8",), (1,)),
     "maps": (("<U",), (0,)),
     "gamma": (("<f8",), (0,)),
     "n_features": (("<i8",), (0,)),
@@ -77,7 +79,7 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "values": (("<f4",), (1,)),
 }
 KERNEL = ("gamma", "n_features", "indptr", "indices", "values")
-OPTIONAL = {"sigmoid", "maps", *KERNEL}
+OPTIONAL = {"sigmoid", "mean", "maps", *KERNEL}
 # Names of the arrays of fitted feature maps.
 FITTED = re.compile(r"map_\d_[a-z]+")
 FITTED_LAYOUT = ("<f8",), (1,)
@@ -117,6 +119,7 @@ def write(model: Model) -> Iterator[bytes]:
             "index_base": np.array(model.index_base, "<i8"),
             "about": np.array(json.dumps(plain(model.about))),
             **({} if model.sigmoid is None else {"sigmoid": np.array(model.sigmoid, "<f8")}),
+            **({} if model.mean is None else {"mean": np.ascontiguousarray(model.mean, "<f8")}),
             **({} if model.vectors is None else _arrays_of_vectors(model.vectors, model.n_features)),
             **({} if model.maps is None else _arrays_of_maps(model.maps)),
         }
@@ -173,6 +176,7 @@ def read(file: BinaryIO) -> Model:
         tuples(arrays["sigmoid"].tolist()) if "sigmoid" in arrays else None,
         _vectors(arrays),
         _maps(arrays),
+        arrays.get("mean"),
     )
     if not np.array_equal(arrays["intercept"], checked(model).intercept):
         raise ModelFormatError("the intercept is not bias times its weight")

@@ -54,6 +54,8 @@ def checked(model: Model) -> Model:
         raise ModelFormatError("the number of weights is not the number of features that the maps make")
     if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not np.isfinite(model.intercept).all():
         raise ModelFormatError("a weight is not finite", "train the model again, with scaled features or a smaller C")
+    if model.mean is not None and (model.mean.shape != model.w.shape[-1:] or not np.isfinite(model.mean).all()):
+        raise ModelFormatError("the mean has not a finite number for each weight")
     if not np.isfinite(model.sigmoid or ()).all():
         raise ModelFormatError("a sigmoid is not finite")
     if model.index_base not in (0, 1):

@@ -1,24 +1,23 @@
-"""Computes decision values, without the intercept, for all kinds of models, and the contributions of features."""
+"""Computes decision values, without the intercept, for all kinds of models."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Features, FeaturesError
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.machine.abandoned_work import check_wanted
-from streamsvm.storage.models.decision import KernelMachine, decision_values, predicted_classes
+from streamsvm.storage.models.decision import KernelMachine, decision_values
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array, Rows
 from streamsvm.storage.rows.segment import NORM, Segment
 
 _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
-MOST_CONTRIBUTIONS = 10  # of a row
 
 
 def applied(model: Model) -> "Linear | AppliedMachine | Mapped":
@@ -38,6 +37,11 @@ class Linear:
     def of_rows(self, rows: Rows) -> Array:
         """Decision values of rows, (n_rows,) or (n_rows, n_classes); features are numbered as in the input."""
         return decision_values(rows, self._w, 0.0)
+
+    def seen(self, rows: Rows) -> Features:
+        """Return the rows as `w` multiplies them: features count from its first; those that it lacks are left out."""
+        numbers = rows.indices.astype(np.int64) - (self._w.shape[-1] - self.w.shape[-1])
+        return _without_unknown(rows.indptr, numbers, rows.values, 0, self.w.shape[-1])
 
     def of_columns(self, X: Any) -> Array:
         """Decision values of X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
@@ -85,6 +89,16 @@ class Mapped:
         """Decision values of rows, (n_rows,) or (n_rows, n_classes); features are numbered as in the input."""
         return self._values(rows.indptr, rows.indices, rows.values)
 
+    def seen(self, rows: Rows) -> Features:
+        """Return the rows as `w` multiplies them, mapped."""
+        batches = list(self._batches(rows.indptr, rows.indices, rows.values))
+        lengths = [np.diff(batch.indptr) for batch in batches]
+        return Features(
+            np.cumsum(np.concatenate([[0], *lengths])),
+            np.concatenate([np.empty(0, INDEX), *(batch.indices for batch in batches)]),
+            np.concatenate([np.empty(0, VALUE), *(batch.values for batch in batches)]),
+        )
+
     def of_columns(self, X: Any) -> Array:
         """Decision values of X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
         X = sparse.csr_matrix(X)
@@ -96,6 +110,10 @@ class Mapped:
         return self._values(indptr.astype(INDPTR), columns + self._index_base, values.astype(VALUE))
 
     def _values(self, indptr: Array, numbers: Array, values: Array) -> Array:
+        found = [decision_values(batch, self.w, 0.0) for batch in self._batches(indptr, numbers, values)]
+        return np.concatenate([np.empty((0, *self.w.shape[:-1])), *found])
+
+    def _batches(self, indptr: Array, numbers: Array, values: Array) -> Iterator[Segment]:
         features = Features(indptr, numbers.astype(INDEX, copy=False), values)
         if not self._maps.shape.strings:
             features = _without_unknown(indptr, numbers, values, self._index_base, self._maps.shape.width)
@@ -104,8 +122,7 @@ class Mapped:
         except FeaturesError as error:
             raise InputError(error.code, error.message, hint=error.hint) from None
         rows = Segment.unlabelled(np.zeros(features.n_rows, NORM), *features)
-        batches = [decision_values(batch, self.w, 0.0) for batch in Visited(self._maps).all_batches(rows)]
-        return np.concatenate([np.empty((0, *self.w.shape[:-1])), *batches])
+        yield from Visited(self._maps).all_batches(rows)
 
 
 def _without_unknown(indptr: Array, numbers: Array, values: Array, begin: int, end: int) -> Features:
@@ -124,29 +141,3 @@ def _by_number(model: Model) -> Array:
     w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))
     w[..., model.index_base :] = model.w
     return w
-
-
-def contributions(model: Model, rows: Rows, decision: Array) -> list[dict[str, float]]:
-    """Return, for each row, the terms w_j x_j of largest magnitude by feature name, the largest first.
-
-    A feature without a name goes by its number. All terms of a row and the intercept add up to its decision value;
-    terms that are 0 are left out, and so are features that the model does not know. With more than two classes, the
-    terms are those of the predicted class.
-    """
-    d, base = model.n_features, model.index_base
-    row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
-    places = rows.indices.astype(np.int64) - base
-    is_known = (places >= 0) & (places < d)
-    row, places, values = row[is_known], places[is_known], rows.values[is_known].astype(np.float64)
-    weights = model.w[predicted_classes(decision)[row], places] if model.is_multiclass else model.w[places]
-    terms = values * weights
-    order = np.lexsort((places, -np.abs(terms), row))
-    order = order[terms[order] != 0]
-    rank = np.arange(len(order)) - np.searchsorted(row[order], row[order])
-    chosen = order[rank < MOST_CONTRIBUTIONS]
-    numbers = places[chosen] + base
-    names: dict[int, str] = feature_names(model.about.get("input"), set(numbers.tolist()), base)
-    found: list[dict[str, float]] = [{} for _ in range(len(rows))]
-    for k, number, term in zip(row[chosen].tolist(), numbers.tolist(), terms[chosen].tolist(), strict=True):
-        found[k][names.get(number, str(number))] = term
-    return found

@@ -13,15 +13,19 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.forms import settled
 from streamsvm.reader.parsers.sniff import with_head
 from streamsvm.reader.parsers.tables.matching import Match, shown
 from streamsvm.reader.parsers.text.hashed_text import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
-from streamsvm.service.models.predicting.applied import Linear, applied, contributions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.applied import Linear, Mapped, applied
+from streamsvm.service.models.predicting.explained import Explained, Explainer
 from streamsvm.service.models.predicting.raw_rows import TableRows
 from streamsvm.service.models.predicting.rows_read import InputNumbering, ParserMaker, opened
+from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import NUMBERED, Label, Model
@@ -44,7 +48,7 @@ class Prediction:
     unknown_features  number of stored values of features the model does not know: a linear model ignores them, a
                       kernel machine adds them to the distance from all support vectors, as LIBSVM does
     match             how the columns of a table were matched, and which were left out; None if rows are no table
-    contributions     largest terms of each row, see `applied.contributions`; None: they were not asked for
+    explained         contributions of features; None: they were not asked for
     unknown_words     column of a table -> how many of `unknown_features` are unknown words in that column
     """
 
@@ -53,7 +57,7 @@ class Prediction:
     expected: Array
     unknown_features: int
     match: Match | None = None
-    contributions: list[dict[str, float]] | None = None
+    explained: Explained | None = None
     unknown_words: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -62,12 +66,12 @@ class Predictor:
 
     model    its `index_base` is the number of the first feature in the rows to predict
     strict   raise InputError unknown_feature for a feature that the model does not know, instead of counting it
-    explains attribute: whether predictions have contributions
+    explainer attribute: makes the contributions of predictions; None: they are not asked for
     """
 
     def __init__(self, model: Model, *, strict: bool = False) -> None:
         self.strict, self._applied = strict, applied(model)
-        self.explains = False
+        self.explainer: Explainer | None = None
         # `w` is a view of the applied weights, so that there is only one copy of them.
         self._model = replace(model, w=self._applied.w)
 
@@ -119,7 +123,7 @@ class Predictor:
     @property
     def is_light(self) -> bool:
         """Whether predicting a few rows of numbers takes well below a millisecond."""
-        return isinstance(self._applied, Linear) and not self.reads_documents
+        return isinstance(self._applied, Linear) and not self.reads_documents and self.explainer is None
 
     def with_strict(self, strict: bool) -> "Predictor":
         """Return a predictor of the same model, and the same weights in memory, whose `strict` is the argument."""
@@ -129,23 +133,31 @@ class Predictor:
         other.strict = strict
         return other
 
-    @property
-    def can_explain(self) -> bool:
-        """Whether decision values are sums over features: the model has no kernel, and no feature maps."""
-        return self._model.vectors is None and self._model.maps is None
+    def explaining(self, most: int) -> "Predictor":
+        """Return a predictor of the same model whose predictions have up to `most` contributions of each row.
 
-    def explaining(self) -> "Predictor":
-        """Return a predictor of the same model whose predictions have contributions; `can_explain` must be true."""
+        Raises ServiceError no_contributions if decision values are no sums over the features.
+        """
+        model, weights = self._model, self._applied
+        if not isinstance(weights, Linear | Mapped) or not (model.maps is None or model.maps.keeps_numbers):
+            raise ServiceError(
+                "no_contributions",
+                "the model has no contributions: it is not linear in the features",
+                "Ask for none, or train without a kernel and without maps that mix features, such as fourier.",
+            )
         other = copy.copy(self)
-        other.explains = True
+        other.explainer = Explainer(model, weights, most)
         return other
 
-    def predict(self, rows: Rows) -> Prediction:
-        """Predict rows whose features are numbered as the model's; ties are decided as in LIBLINEAR."""
+    def predict(self, rows: Rows, words: FeatureWords | None = None) -> Prediction:
+        """Predict rows whose features are numbered as the model's; ties are decided as in LIBLINEAR.
+
+        words  of documents: names for contributions
+        """
         unknown = self._count_unknown(rows)
         decision = self._applied.of_rows(rows) + self._model.intercept
-        terms = contributions(self._model, rows, decision) if self.explains else None
-        return Prediction(self.labels(decision), decision, rows.label, unknown, None, terms)
+        why = None if self.explainer is None else self.explainer.explain(rows, decision, words)
+        return Prediction(self.labels(decision), decision, rows.label, unknown, None, why)
 
     def decision_values(self, X: Any) -> Array:
         """Compute (n_rows,) or (n_rows, n_classes) decision values; X (n_rows, n_features) is dense or sparse."""
@@ -188,22 +200,24 @@ class Predictor:
         elif options.format == "fasta":
             raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
         parser = open_(options, limits, self.classes)
+        if self.explainer is not None:
+            parser.note_words()
         known = Counter[str]()
         for rows in parser.parse_chunks(text):
             if (table := parser.to_predict) is None:
-                yield from self.predictions(numbering.as_model(rows) if is_numbered else rows)
+                yield from self.predictions(numbering.as_model(rows) if is_numbered else rows, words_of(parser))
                 continue
             before, known = known, Counter(parser.unknown_words)
-            for prediction in self.predict_table(TableRows(rows, known - before, table.match)):
+            for prediction in self.predict_table(TableRows(rows, known - before, table.match), words_of(parser)):
                 yield replace(prediction, expected=table.expected(prediction.expected))
 
-    def predictions(self, rows: Rows) -> Iterator[Prediction]:
+    def predictions(self, rows: Rows, words: FeatureWords | None = None) -> Iterator[Prediction]:
         """Predict rows in parts of at most _MOST_VALUES decision values, to bound memory if there are many classes."""
         for piece in rows.pieces(max(1, _MOST_VALUES // (self.n_values or 1))):
             check_wanted()
-            yield self.predict(piece)
+            yield self.predict(piece, words)
 
-    def predict_table(self, table: TableRows) -> Iterator[Prediction]:
+    def predict_table(self, table: TableRows, words: FeatureWords | None = None) -> Iterator[Prediction]:
         """Predict a table; if strict, raise InputError unknown_feature for an unknown column or category."""
         columns = [] if table.match is None else table.match.unknown
         if self.strict and (columns or table.unknown):
@@ -213,16 +227,19 @@ class Predictor:
                 f"there are {what} that the model does not know",
                 hint="remove them, or predict without strict",
             )
-        words = table.unknown
-        for prediction in self.predictions(table.rows):
-            unknown = prediction.unknown_features + sum(words.values())
-            yield replace(prediction, unknown_features=unknown, match=table.match, unknown_words=words)
-            words = {}
+        unknown_words = table.unknown
+        for prediction in self.predictions(table.rows, words):
+            unknown = prediction.unknown_features + sum(unknown_words.values())
+            yield replace(prediction, unknown_features=unknown, match=table.match, unknown_words=unknown_words)
+            unknown_words = {}
 
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
         """Predict documents, batch by batch. Raises InputError, whose `line` is the document's number from 1."""
-        for rows in DocumentRows(self._input_of_documents()).rows_of(documents):
-            yield from self.predictions(rows)
+        parser = DocumentRows(self._input_of_documents())
+        if self.explainer is not None:
+            parser.note_words()
+        for rows in parser.rows_of(documents):
+            yield from self.predictions(rows, words_of(parser))
 
     def document_values(self, documents: Sequence[str]) -> Array:
         """Return decision values (n,) float64, or (n, n_classes), of documents. Raises as `predict_documents` does."""
@@ -262,3 +279,8 @@ class Predictor:
                 hint="remove the features the model was not trained with, or predict without strict",
             )
         return count
+
+
+def words_of(parser: Parser) -> FeatureWords | None:
+    """Return the words of the documents that the parser has read, if it notes words."""
+    return None if parser.words is None else parser.words.in_order()

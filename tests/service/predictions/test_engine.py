@@ -278,7 +278,7 @@ def test_two_processes_do_not_share_pieces(tmp_path, written):
 
 @pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out.ndjson"])
 def test_contributions_add_up_to_the_decision_value(tmp_path, written, name):
-    path = run(tmp_path, name, written["parquet"], outputs=("decision_value", "contributions"))
+    path = run(tmp_path, name, written["parquet"], outputs=("decision_value", "base_value", "contributions"))
     if name.endswith("parquet"):
         found = parquet.read_table(path).to_pylist()
         assert parquet.read_table(path).schema.field("contributions").type == pyarrow.map_(
@@ -291,6 +291,7 @@ def test_contributions_add_up_to_the_decision_value(tmp_path, written, name):
         found = list(map(json.loads, path.read_text().splitlines()))
     for row, expected in zip(found, decisions(table()).tolist(), strict=True):
         terms = dict(row["contributions"])
+        assert float(row["base_value"]) == 0.0  # the mean of training is not known
         assert sum(terms.values()) == float(row["decision_value"]) == expected and set(terms) <= set(NAMES)
         assert list(map(abs, terms.values())) == sorted(map(abs, terms.values()), reverse=True)
 
@@ -310,6 +311,15 @@ def test_contributions_of_a_class_a_number_and_many_features(tmp_path):
     regression = Model(w[0], (), 1)
     path = run(tmp_path, "out.ndjson", tmp_path / "rows.svm", model=regression, outputs=("value", "contributions"))
     assert len(json.loads(path.read_text().splitlines()[0])["contributions"]) == 10
+    path = run(
+        tmp_path,
+        "out.ndjson",
+        tmp_path / "rows.svm",
+        model=regression,
+        outputs=outputs_of(Predictor(regression), ["contributions"]),
+        explain=3,
+    )
+    assert all(len(json.loads(line)["contributions"]) == 3 for line in path.read_text().splitlines()[1:])
 
 
 def test_a_model_that_is_not_linear_has_no_contributions():
@@ -319,6 +329,6 @@ def test_a_model_that_is_not_linear_has_no_contributions():
         outputs_of(predictor, ["label", "contributions"])
     assert caught.value.code == "no_contributions" and caught.value.hint
     linear = Predictor(LINEAR)
-    assert outputs_of(linear, ["contributions", "label"]) == ("label", "contributions")
+    assert outputs_of(linear, ["contributions", "label"]) == ("label", "base_value", "contributions")
     assert "contributions" not in outputs_of(linear, None)
-    assert outputs_of(Predictor(Model(W, (), 1)), ["contributions"]) == ("value", "contributions")
+    assert outputs_of(Predictor(Model(W, (), 1)), ["contributions"]) == ("value", "base_value", "contributions")
