@@ -28,7 +28,7 @@ def string_model() -> Model:
     return Model(np.ones(1), (1.0, -1.0), 0, None, 0.0, {"loss": "hinge", "input": STRINGS})
 
 
-def by_letters(self: Predictor, rows: Rows) -> Prediction:
+def by_letters(self: Predictor, rows: Rows, _: None = None) -> Prediction:
     """In place of Predictor.predict, for models of strings: how many A a string has, less three halves."""
     assert self.input == STRINGS
     ends = rows.indptr.tolist()

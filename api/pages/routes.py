@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.pages.forms import example_of, input_fields, job_form
+from streamsvm.api.pages.forms import example_of, input_fields, job_form, trial_form
 from streamsvm.api.pages.render import missing_page, page
 from streamsvm.reader.parsers import READERS
 from streamsvm.reader.parsers.tables.mixed import feature_names
@@ -110,6 +110,7 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         most_words=_MOST_WORDS,
         base=str(request.base_url),
         example=example_of(model, head.about.get("input")),
+        trial=trial_form(head),
         formats={name: MODEL_FORMATS[name] for name in model["formats"]},
     )
 

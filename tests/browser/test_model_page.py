@@ -1,6 +1,7 @@
 """A model's page: its evaluation, with pictures."""
 
 import re
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -13,8 +14,14 @@ from tests.api.app import model_of_texts
 from tests.browser.looks import SCREENS
 from tests.contracts.problems import random_problem
 from tests.end_to_end.service import PLAIN, Service
+from tests.raw_models import table_model
 
 LABELS = (3.0, 1.0, -2.0)
+USUAL = {"size": 4.0, "proto": "tcp", "flag": "S0"}
+DOCUMENTS = {
+    "format": "text", "n_features": 64, "analyzer": "word", "ngram_range": [1, 1], "alternate_sign": False,
+    "lowercase": True,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +40,10 @@ def served(tmp_path_factory):
         "regression": Model(np.ones(4), (), 1),
         "texts": model_of_texts(),
         "twenty": Model(np.vstack([4 * np.eye(3, 4), np.zeros((17, 4))]), (*LABELS, *map(float, range(10, 27))), 1),
+        "table": replace(
+            table_model(), about={**table_model().about, "usual": USUAL}, mean=np.array([4.0, 0.75, 0.5, 0.0])
+        ),
+        "documents": Model(np.linspace(-1, 1, 64), ("good", "bad"), 0, about={"input": DOCUMENTS}),
         "thousand": Model(np.zeros((1000, 4)), (*LABELS, *map(float, range(10, 1007))), 1),
     }
     try:
@@ -139,7 +150,7 @@ def confused(found) -> list[list[str]]:
 
 
 def table(page, selector: str) -> list[list[str]]:
-    lines = page.locator(f"{selector} tbody tr")
+    lines = page.locator(f"{selector} tr:has(td)")
     return lines.evaluate_all("all => all.map((row) => [...row.cells].map((cell) => cell.textContent))")
 
 
@@ -169,6 +180,99 @@ def test_what_cannot_be_evaluated_says_why(served, browser):
     fault.wait_for()
     assert "the model's labels are ham, spam, ü" in fault.inner_text()
     page.close()
+
+
+def open_model(served, open_page, name: str, **options):
+    page = open_page(served.url, **options)
+    page.goto(f"{served.url}/models/{served.models[name]}")
+    return page, f"{served.url}/v1/models/{served.models[name]}/predict"
+
+
+def given_back(page, tmp_path, name: str, text: str) -> list[str]:
+    """Drop a file on the page; return the lines that it gives back."""
+    (tmp_path / name).write_text(text)
+    page.set_input_files("#trial [type=file]", tmp_path / name)
+    with page.expect_download() as download:
+        page.click("#answer a")
+    assert download.value.suggested_filename == f"predicted-{name}"
+    return download.value.path().read_text().splitlines()
+
+
+def test_a_row_is_tried_and_explained(served, open_page, tmp_path):
+    """The columns have their usual values; the answer's reasons add up to its decision value."""
+    page, url = open_model(served, open_page, "table", viewport=SCREENS["phone"], color_scheme="dark")
+    assert page.locator("#trial .fields input, #trial .fields select").evaluate_all(
+        "all => all.map((field) => [field.parentElement.firstChild.textContent.trim(), field.value])"
+    ) == [["proto", "tcp"], ["size", "4"], ["flag", "S0"]]
+    page.select_option("#trial select >> nth=0", "udp")
+    page.fill("#trial [type=number]", "1.5")
+    page.click("#trial button")
+    page.locator("#reasons").wait_for()
+    row = {"rows": [{"proto": "udp", "size": 1.5, "flag": "S0"}]}
+    (found,) = httpx.post(f"{url}?explain=10", json=row, **PLAIN).json()["predictions"]
+    assert page.locator("#answer strong").inner_text() == "1" == f"{found['label']:g}"
+    assert f"{found['decision_value']:.4g}" in page.locator("#answer dl").inner_text()
+    reasons = {name: float(value.replace(",", "")) for name, value, *_ in table(page, "#reasons")}
+    assert {name: reasons.pop(name) for name in found["contributions"]} == pytest.approx(
+        found["contributions"], rel=1e-3
+    )
+    assert reasons == {
+        "mean of the training rows": pytest.approx(found["base_value"], rel=1e-3),
+        "all other features": 0,
+    }
+    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS["phone"]["width"]
+    lines = given_back(page, tmp_path, "rows.csv", "proto,size,flag\nudp,1,S0\ntcp,-9,\n")
+    assert lines == ["proto,size,flag,predicted", "udp,1,S0,1", "tcp,-9,,-1"]
+    page.fill("#trial [type=number]", "")
+    page.click("#trial button")
+    page.locator("#answer strong").wait_for()  # missing=zero
+
+
+def test_a_text_is_tried(served, open_page, tmp_path):
+    page, url = open_model(served, open_page, "documents")
+    page.fill("#trial textarea", "a fine film")
+    page.click("#trial button")
+    page.locator("#reasons").wait_for()
+    (found,) = httpx.post(f"{url}?explain=10", json={"documents": ["a fine film"]}, **PLAIN).json()["predictions"]
+    assert page.locator("#answer strong").inner_text() == found["label"]
+    assert [row[0] for row in table(page, "#reasons")][1:-1] == [*found["contributions"]] and "film" in found[
+        "contributions"
+    ]
+    lines = given_back(page, tmp_path, "new.txt", "fine\nfilm\n")
+    labels = httpx.post(url, json={"documents": ["fine", "film"]}, **PLAIN).json()["predictions"]
+    assert lines == [f"{each['label']}\t{text}" for each, text in zip(labels, ("fine", "film"), strict=True)]
+
+
+def test_numbered_rows_are_tried(served, open_page, tmp_path):
+    page, _ = open_model(served, open_page, "several")
+    for at, value in enumerate(("0", "2", "0", "1")):
+        page.locator("#trial .fields input").nth(at).fill(value)
+    page.click("#trial button")
+    page.locator("#answer strong").wait_for()
+    assert page.locator("#answer strong").inner_text() == "1"
+    assert "decision value of 1\n8, probability" in page.locator("#answer dl").inner_text()
+    assert given_back(page, tmp_path, "rows.svm", "3 2:1\n7 1:2 2:1\n") == ["1 2:1", "3 1:2 2:1"]
+
+
+def test_a_file_with_a_fault_says_where(served, browser, tmp_path):
+    page = browser.new_page()
+    page.goto(f"{served.url}/models/{served.models['several']}")
+    (tmp_path / "bad.svm").write_text("1 1:1\n1 x\n")
+    page.set_input_files("#trial [type=file]", tmp_path / "bad.svm")
+    page.locator("#try .fault").wait_for()
+    assert "line 2" in page.locator("#try .fault").inner_text()
+    page.close()
+
+
+def test_downloads_are_in_one_menu(served, open_page):
+    page, _ = open_model(served, open_page, "two")
+    titles = page.locator("main h2").evaluate_all("all => all.map((title) => title.firstChild.textContent.trim())")
+    assert titles == ["Where it is used", "Heaviest features", "Try it", "Evaluate it"]
+    assert not page.is_visible("#download a")
+    page.click("#download summary")
+    with page.expect_download() as download:
+        page.click("#download a >> text=npz")
+    assert download.value.suggested_filename == f"{served.models['two']}.npz"
 
 
 def test_a_model_gets_a_name_and_its_alias_is_moved(served, open_page):

@@ -3,32 +3,24 @@
 
 const MOST_LISTED = 40, MOST_PAIRS = 10;
 const form = document.getElementById("evaluate"), found = document.getElementById("found");
-const precise = (number) => (number === null ? "–" : Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
 const whole = (number) => number.toLocaleString("en");
 
 const FIGURES = [
   ["rows", "rows", whole],
-  ["weight_sum", "their weight", precise],
+  ["weight_sum", "their weight", inShort],
   ["accuracy", "accuracy", percent],
   ["balanced_accuracy", "balanced accuracy", percent],
   ["f1", "F1", percent],
-  ["auc", "area under the ROC curve", precise],
-  ["average_precision", "average precision", precise],
-  ["log_loss", "log loss", precise],
-  ["brier_score", "Brier score", precise],
-  ["mse", "mean squared error", precise],
-  ["mae", "mean absolute error", precise],
-  ["r2", "R²", precise],
-  ["objective", "objective on these rows", precise],
+  ["auc", "area under the ROC curve", inShort],
+  ["average_precision", "average precision", inShort],
+  ["log_loss", "log loss", inShort],
+  ["brier_score", "Brier score", inShort],
+  ["mse", "mean squared error", inShort],
+  ["mae", "mean absolute error", inShort],
+  ["r2", "R²", inShort],
+  ["objective", "objective on these rows", inShort],
   ["unknown_features", "values of unknown features", whole],
 ];
-
-function added(parent, name, text, className) {
-  const element = document.createElement(name);
-  if (text !== undefined) element.textContent = text;
-  if (className) element.className = className;
-  return parent.appendChild(element);
-}
 
 function showFigures(evaluation) {
   const list = added(found, "dl");
@@ -53,7 +45,7 @@ function showPictures({ confusion, reliability, weighted, curves }) {
   }
   if (curves) {
     const { threshold, true_positive_rate: recall, false_positive_rate: wrong, precision } = curves;
-    const told = (at, x, y) => `decision value ${threshold[at] === null ? "above all" : `${precise(threshold[at])} or more`}: ${x}, ${y}`;
+    const told = (at, x, y) => `decision value ${threshold[at] === null ? "above all" : `${inShort(threshold[at])} or more`}: ${x}, ${y}`;
     addPicture(charts, "ROC curve", (figure) => drawRates(figure, ["false positive rate", wrong], ["true positive rate", recall], told));
     addPicture(charts, "Precision and recall", (figure) => drawRates(figure, ["recall", recall], ["precision", precision], told));
   }
@@ -78,7 +70,7 @@ function showThreshold({ curves, classes, confusion, weighted }) {
   const cut = (at) => (at ? threshold[at] - 1e-9 * Math.max(1, Math.abs(threshold[at])) : threshold[1] + 1e-9 * Math.max(1, Math.abs(threshold[1])));
   const show = () => {
     const at = Number(slider.value), tp = recall[at] * P, fp = wrong[at] * N, rounded = weighted ? (count) => count : Math.round;
-    told.textContent = `${confusion.labels[0]} above ${precise(cut(at))}: precision ${percent(precision[at])}, recall ${percent(recall[at])}`;
+    told.textContent = `${confusion.labels[0]} above ${inShort(cut(at))}: precision ${percent(precision[at])}, recall ${percent(recall[at])}`;
     figure.replaceChildren();
     drawConfusion(figure, { labels: confusion.labels, rows: [[tp, P - tp], [fp, N - fp]].map((row) => row.map(rounded)) }, weighted);
   };

@@ -1,5 +1,6 @@
 "use strict";
-// Draws an evaluation as SVG: the confusion of classes, curves, and the reliability of probabilities. A model's page loads it.
+// Draws an evaluation as SVG: the confusion of classes, curves, and the reliability of probabilities. A model's page loads it, and its other
+// scripts have its helpers.
 
 const MOST_DRAWN = 100, MOST_WITH_NUMBERS = 12, MOST_WITH_NAMES = 40, LONGEST_NAME = 12;
 
@@ -11,6 +12,13 @@ function drawn(parent, name, attributes, text) {
   return parent.appendChild(element);
 }
 
+function added(parent, name, text, className) {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = text;
+  if (className) element.className = className;
+  return parent.appendChild(element);
+}
+
 function picture(place, width, height, description) {
   return drawn(place, "svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": description });
 }
@@ -19,6 +27,7 @@ const shortened = (label) => {
   const name = String(label);
   return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
 };
+const inShort = (number) => (number === null ? "–" : Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
 const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}%`);
 
 // On a small screen the picture shrinks and the letters do not.

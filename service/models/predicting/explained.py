@@ -5,7 +5,6 @@ intercept, where m is the mean: these are the SHAP values of a linear model whos
 Kononenko 2014; Lundberg, Lee 2017). The base value and all contributions add up to the decision value.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +19,7 @@ from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics
 from streamsvm.storage.models.decision import predicted_classes
-from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.model_file import Model, ModelHead
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 MOST_ROWS, MOST_EXPLAINED = 1000, 100  # that are explained in the answer of a request; contributions of each
@@ -114,13 +113,16 @@ def with_mean(model: Model, dataset: Path, manifest: Manifest) -> Model:
     return replace(model, mean=mean if model.maps is not None else mean[model.index_base :])
 
 
-def _usual(model: Model, statistics: FeatureStatistics) -> dict[str, Any]:
+def few_columns(model: Model | ModelHead) -> list[str]:
+    """Return the names of a model's columns, or numbers of features without names; [] for more than MOST_USUAL."""
     input_, first = model.about.get("input"), model.index_base
-    numbered = {"columns": map(str, range(first, first + model.n_features))}
-    table: Mapping[str, Any] = numbered if input_ is None else input_
-    names = list(islice(table.get("columns", ()), MOST_USUAL + 1))
-    if len(names) > MOST_USUAL:
-        return {}
+    numbers = map(str, range(first, first + model.n_features))
+    names = list(islice(numbers if input_ is None else input_.get("columns", ()), MOST_USUAL + 1))
+    return names if len(names) <= MOST_USUAL else []
+
+
+def _usual(model: Model, statistics: FeatureStatistics) -> dict[str, Any]:
+    table, first, names = model.about.get("input") or {}, model.index_base, few_columns(model)
     numbers = [name for name in names if name not in table.get("categorical", ())]
     usual = dict(zip(numbers, (statistics.sums[first:] / statistics.n_rows).tolist(), strict=False))
     rows = statistics.rows[first + len(numbers) * (2 if table.get("missing") == "indicator" else 1) :]
