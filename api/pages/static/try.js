@@ -40,14 +40,16 @@ function showPrediction({ labels, against, predictions: [first] }) {
     const order = value.map((_, at) => at).sort((one, other) => value[other] - value[one]).slice(0, MOST_CLASSES);
     for (const at of order) add(`decision value of ${labels[at]}`, value[at], probability?.[at]);
   } else if (label !== undefined) add("decision value", value, probability?.[labels.indexOf(label)]);
-  if (first.contributions) showReasons(first, several ? value[labels.indexOf(label)] : value ?? first.value, against);
+  if (!first.contributions) return;
+  const of = several ? ` of ${label}` : labels ? `, which above 0 means ${labels[0]}` : "";
+  showReasons(first, several ? value[labels.indexOf(label)] : value ?? first.value, against, `Parts of the decision value${of}`);
 }
 
 // The base value, the contributions and what is left of them add up to the decision value.
-function showReasons({ base_value: base, contributions }, total, against) {
+function showReasons({ base_value: base, contributions }, total, against, caption) {
   const around = added(answer, "div", undefined, "scroll"), table = added(around, "table");
   table.id = "reasons";
-  added(table, "caption", "Why");
+  added(table, "caption", caption);
   const parts = Object.entries(contributions), most = Math.max(...parts.map(([, part]) => Math.abs(part)));
   const add = (name, part, share) => {
     const row = added(table, "tr");
@@ -60,7 +62,8 @@ function showReasons({ base_value: base, contributions }, total, against) {
   };
   add(against === "mean" ? "mean of the training rows" : "a row without features", base);
   for (const [name, part] of parts) add(name, part, part / most);
-  add("all other features", parts.reduce((rest, [, part]) => rest - part, total - base));
+  const rest = parts.reduce((left, [, part]) => left - part, total - base);
+  if (Math.abs(rest) > 1e-9 * most) add("all other features", rest);
 }
 
 // Returns the rows of a file with their labels: a column more of a table, the first field of other lines. Where lines are
