@@ -14,13 +14,10 @@ from streamsvm.reader.parsers import READERS
 from streamsvm.reader.parsers.text.hashed_text import OF_TEXT
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.from_text import parse_size
-from streamsvm.service.models.predicting.explained import few_columns
-from streamsvm.storage.models.model_file import ModelHead
 from streamsvm.storage.options import Option, default_words, null_words, plain
 from streamsvm.trainer.solvers import SOLVERS
 
 _MOST_COLUMNS = 20  # of a table whose row the command shows: a longer command could not be read
-_MOST_WORDS = 200  # of a column that a list offers
 # (option of an input, value) -> words for the value; a value that is missing here is shown as it is.
 _WORDS = {
     ("index_base", "auto"): "found out",
@@ -163,27 +160,6 @@ def _value(default: Any) -> str:
     if isinstance(default, float):
         return f"{default:g}"
     return "" if default in (None, []) else str(default)
-
-
-class TrialField(NamedTuple):
-    """A field for a column of a row to predict: its usual value ("": not known), and its categories, if few."""
-
-    name: str
-    usual: str
-    is_number: bool
-    words: list[str]
-
-
-def trial_form(model: ModelHead) -> list[TrialField]:
-    """Return a field for each column of a model that has few; []: rows of the model are written as text."""
-    input_, usual = model.about.get("input") or {}, model.about.get("usual", {})
-    categorical, words = input_.get("categorical", ()), input_.get("dictionary", {})
-    fields = []
-    for name in few_columns(model):
-        value, known = usual.get(name, ""), list(words.get(name, ()))
-        shown = value if isinstance(value, str) else f"{value:.4g}"
-        fields.append(TrialField(name, shown, name not in categorical, known if len(known) <= _MOST_WORDS else []))
-    return fields
 
 
 class _Example(NamedTuple):

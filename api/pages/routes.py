@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.pages.forms import example_of, input_fields, job_form, trial_form
+from streamsvm.api.pages.forms import example_of, input_fields, job_form
 from streamsvm.api.pages.render import missing_page, page
 from streamsvm.reader.parsers import READERS
 from streamsvm.reader.parsers.tables.mixed import feature_names
@@ -24,6 +24,7 @@ from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import TRANSITIONS, score_of
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
+from streamsvm.service.models.predicting.explained import few_columns
 from streamsvm.service.models.registry import load_head, model_view
 from streamsvm.service.processes.run import log_tail
 from streamsvm.storage.blocks.manifest import read_manifest
@@ -110,7 +111,8 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         most_words=_MOST_WORDS,
         base=str(request.base_url),
         example=example_of(model, head.about.get("input")),
-        trial=trial_form(head),
+        columns=few_columns(head),
+        about=head.about,
         formats={name: MODEL_FORMATS[name] for name in model["formats"]},
     )
 

@@ -186,24 +186,11 @@ class Predictions(PathPredictions):
     def explain(self, X: Any, n: int | None = 10) -> Explained:
         """Explain the decision value of each row, with more than two classes that of the predicted class.
 
-        Parameters
-        ----------
-        X : matrix, data frame, path or list of str
-            Rows, as `predict` takes them.
-        n : int, default 10
-            The most contributions of a row, those of largest magnitude; None: all.
-
-        Returns
-        -------
-        Explained
-            `base_values` (n_rows,), the decision value of the mean of the training rows; `contributions`, a dict of
-            each row, feature -> w_j (x_j - mean_j), the largest first; base value and all contributions add up to the
-            decision value. `against` is "mean", or "empty_row" where a row without features takes the mean's place.
-
-        Raises
-        ------
-        InvalidInput
-            The model has a kernel, or feature maps that mix features.
+        X is what `predict` takes; n: the most contributions of a row, those of largest magnitude; None: all. The result
+        has `base_values` (n_rows,), the decision value of the mean of the training rows; `contributions`, for each row
+        a dict of feature -> w_j (x_j - mean_j), the largest first; and `against`, "mean", or "empty_row" if a row
+        without features takes the place of a mean that is not known. A row's base value and all of its contributions
+        add up to its decision value. Raises InvalidInput for a kernel, and for feature maps that mix features.
         """
         with told_plainly():
             predictor = Predictor(self._as_it_is()).explaining(self.model_.w.shape[-1] if n is None else n)

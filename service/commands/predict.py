@@ -20,19 +20,13 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS
 from streamsvm.service.predictions.columns import OutputColumns
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.figures import PredictionFigures
-from streamsvm.service.predictions.request import (
-    ENDINGS,
-    OUTPUTS,
-    USUAL_EXPLAINED,
-    PredictionRequest,
-    format_of_destination,
-    outputs_of,
-)
+from streamsvm.service.predictions.request import ENDINGS, OUTPUTS, PredictionRequest, format_of_destination, outputs_of
 from streamsvm.service.predictions.writers import NdjsonWriter
 from streamsvm.service.remote.client import Client
 from streamsvm.service.terminal.display import counted
@@ -48,10 +42,7 @@ _URL = (
     "below its export directory, or either on a store"
 )
 _DATASET = "with --url: predict the rows of this dataset of the service, and no FILE; --keep row, label or weight"
-_EXPLAIN = (
-    "write the N features of each row that contribute most to its decision value; without a file of columns, write "
-    "JSON lines"
-)
+_EXPLAIN = "write the N features of each row that contribute most to its decision value, as JSON lines or columns"
 _KEEP = (
     "write this column of the input before the predictions, by name or number; may be given several times; "
     "where columns have no names, it is no feature of the model"
@@ -82,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
-    parser.add_argument("--explain", type=_count, metavar="N", help=_EXPLAIN)
+    parser.add_argument("--explain", type=int, choices=range(1, MOST_EXPLAINED + 1), metavar="N", help=_EXPLAIN)
     parser.add_argument("--format", choices=FORMATS, help=_FORMAT)
     parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help=_INDEX_BASE)
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
@@ -93,13 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text-column", help="name or number of the column of CSV with documents (default: as in training)"
     )
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise ValueError
-    return count
 
 
 def run(options: argparse.Namespace) -> int:
@@ -222,7 +206,7 @@ def _predict_files(predictor: Predictor, options: argparse.Namespace, input_opti
             input_options,
             tuple(options.keep or ()),
             outputs_of(predictor, _outputs(options)),
-            explain=options.explain or USUAL_EXPLAINED,
+            **_explain(options),
         )
         figures = Engine(predictor, request, directory).run(output)
     print(f"{counted(figures.rows, 'row')} predicted", file=sys.stderr)
@@ -232,8 +216,7 @@ def _predict_files(predictor: Predictor, options: argparse.Namespace, input_opti
 def _predict_there(options: argparse.Namespace, input_options: InputOptions) -> int:
     """Have a service predict; when the prediction has ended, print how many rows it has. Raises ServiceError."""
     given = {name: getattr(input_options, name) for name in input_options.given}
-    fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given}
-    fields |= {"explain": options.explain} if options.explain else {}
+    fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given, **_explain(options)}
     client, output = Client(options.url), options.output or ""
     if options.dataset:
         prediction = client.predict_dataset(str(options.model), options.dataset, output, **fields)
@@ -247,6 +230,10 @@ def _predict_there(options: argparse.Namespace, input_options: InputOptions) -> 
         file=sys.stderr,
     )
     return 0
+
+
+def _explain(options: argparse.Namespace) -> dict[str, Any]:
+    return {"explain": options.explain} if options.explain else {}
 
 
 def _outputs(options: argparse.Namespace) -> list[str] | None:

@@ -250,16 +250,6 @@ def test_numbered_rows_are_tried(served, open_page, tmp_path):
     assert given_back(page, tmp_path, "rows.svm", "3 2:1\n7 1:2 2:1\n") == ["1 2:1", "3 1:2 2:1"]
 
 
-def test_a_file_with_a_fault_says_where(served, browser, tmp_path):
-    page = browser.new_page()
-    page.goto(f"{served.url}/models/{served.models['several']}")
-    (tmp_path / "bad.svm").write_text("1 1:1\n1 x\n")
-    page.set_input_files("#trial [type=file]", tmp_path / "bad.svm")
-    page.locator("#try .fault").wait_for()
-    assert "line 2" in page.locator("#try .fault").inner_text()
-    page.close()
-
-
 def test_downloads_are_in_one_menu(served, open_page):
     page, _ = open_model(served, open_page, "two")
     titles = page.locator("main h2").evaluate_all("all => all.map((title) => title.firstChild.textContent.trim())")
