@@ -161,7 +161,9 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
         labels = [lane["class"] for lane in result.get("lanes", ())]
         formats = _formats(labels, job["spec"], _is_listed(context, record["id"]))
         C = job["spec"].get("C") if own is None else own
-        return {**record, "job": job, "C": C, "score": score_of(result, job["spec"], own), "formats": formats}
+        is_cut = own is None and bool(result.get("models"))  # a model made of another, at a threshold
+        score = None if is_cut else score_of(result, job["spec"], own)
+        return {**record, "job": job, "C": C, "score": score, "formats": formats}
     except Exception:
         # A model with an unforeseen record does not hide the others.
         _log.exception("model %s cannot be shown as a whole", record["id"])

@@ -209,6 +209,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         model = self._as_given(model, fitted.is_numbered, fitted.beside)
         self._take(self._complete(decoded(model, labels), labels))
         self.C_, self.history_ = C, fitted.history
+        self.training_score_ = None if fitted.trained.folds else model.about["score"]
         if fitted.trained.folds:
             self.cv_results_ = cv_results(fitted.trained.folds["cv"], self.scoring)
             self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)

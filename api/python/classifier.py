@@ -242,6 +242,10 @@ class StreamSVC(_Classification):
         With `cv` or `validation`: scores of each C, as GridSearchCV has them; `best_index_` is the index of C_.
     held_out_score_ : dict
         With them: `metric` (that of `scoring`), `value`, `std` and number of `folds` held out, of C_.
+    training_score_ : dict or None
+        Without them: `metric` ("accuracy", or "r2" in regression) and `value` on the rows that the model was trained
+        on. `validation=0.1` says how good it is on rows it has not seen. None if it is not known: in a kernel machine
+        of several classes, and if labels to be predicted are all equal.
 
     Examples
     --------

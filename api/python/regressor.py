@@ -53,7 +53,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
     intercept_ : ndarray of shape (1,)
         Added to each prediction.
     certificate_, history_, converged_, n_iter_, n_features_in_, feature_names_in_, C_, cv_results_,
-    held_out_score_
+    held_out_score_, training_score_
         Those of StreamSVC.
 
     Examples

@@ -7,6 +7,7 @@ import numpy as np
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.certificate.training_scores import TrainingScores
 from streamsvm.storage.errors import RowsMissing
 from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.models.decision import KernelMachine, squared_norm
@@ -42,6 +43,7 @@ class CertificatePass:
     held_out  receives the decision values of rows that tasks leave out; None: no task leaves rows out
     machine   a kernel machine to certify in place of w; the certificate's D is then unknown (nan)
     visited   the feature maps that are applied to rows at each visit
+    training  the scores of models on the rows added
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class CertificatePass:
         self._visited = visited
         self._lock = Lock()
         self._held_out = held_out
-        self._objective = objective
+        self._objective, self.training = objective, TrainingScores(objective.tasks)
         n_figures = objective.tasks.n_figures
         self._sums = _KernelSums(machine) if machine else _make_sums(w, n_figures)
         self._alpha = alpha
@@ -84,6 +86,7 @@ class CertificatePass:
                 if objective.tasks.is_regression:
                     predicted = np.broadcast_to(terms.target[:, np.newaxis], dots.shape)
                 self._held_out.add(rows.row_id, objective.tasks.left_out(rows), predicted, dots, rows.weight)
+            self.training.add(rows, dots)
             self._rows += len(rows)
             self._losses += losses
             self._dual += dual

@@ -204,6 +204,7 @@ class Reader:
             self._own_w[: passes.width] = certificate_pass.w_of_alpha
         for name, value in vars(certificate).items():
             state.lanes[f"final_{name}"] = value
+        state.lanes["final_training_score"] = certificate_pass.training.scores
         if state.control["w_unverified"]:
             # If the trainer has all rows, no pass has run since the checkpoint was opened, so w was not checked.
             check_w_error(float(np.max(certificate.w_error)), certificate_pass.relative_size)

@@ -71,7 +71,7 @@ def watch_job(options: argparse.Namespace) -> int:
     job = watch(watched, lines)
     code = exit_code(job)
     if job["result"]:
-        lines.finish(job["result"], None)
+        lines.finish({**job["result"], "score": job["score"]}, None)
         lines.say(f"{job['state']}, model {job['model_id']}")
     return code
 

@@ -26,7 +26,7 @@ from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.memory import ruled_out_by
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.jobs.progress.states import END_HINTS, STALLED, is_done, limits_met
+from streamsvm.service.jobs.progress.states import END_HINTS, STALLED, is_done, limits_met, score_of
 from streamsvm.service.local import train_file
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.exports.onnx_graph import onnx_package
@@ -82,10 +82,7 @@ def run(options: argparse.Namespace) -> int:
     show = display(options.json, spec.tolerance, spec.relative_gap)
     if note := order_note(spec.C):
         show.say(note)
-    code = (_train_here if options.url is None else _train_there)(options, fields, output, show)
-    if not spec.n_folds:
-        show.say("How good is it? Train with --validation 0.1, or evaluate it on other rows: streamsvm evaluate")
-    return code
+    return (_train_here if options.url is None else _train_there)(options, fields, output, show)
 
 
 def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
@@ -159,9 +156,9 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
     code = exit_code(job)
     show.show_folds(job["result"] or {})
     values = [model["C"] for model in (job["result"] or {}).get("models", ())]
-    for model, path in zip(submitted.models, _output_files(output, values), strict=True):
+    for C, model, path in zip(values, submitted.models, _output_files(output, values), strict=True):
         model.download(path, format_of(output))
-        show.finish(job["result"], str(path))
+        show.finish({**job["result"], "score": score_of(job["result"], job["spec"], C)}, str(path))
     return code
 
 

@@ -41,7 +41,8 @@ def cut_at(model: Model, threshold: float) -> Model:
     """Return the model whose decision values are lower by the threshold, so that they are cut at 0 as ever.
 
     Its predictions, by every route and in every format, are those of decision values above the threshold;
-    probabilities stay. `about` has the sum of all thresholds. Raises ServiceError threshold_range.
+    probabilities stay. `about` has the sum of all thresholds, and no score, which would be that of a cut at 0.
+    Raises ServiceError threshold_range.
     """
     check_two_classes(model)
     if not np.isfinite(threshold):
@@ -53,7 +54,7 @@ def cut_at(model: Model, threshold: float) -> Model:
         bias=bias,
         w_bias=(model.intercept - threshold) / bias,
         sigmoid=None if sigmoid is None else tuple((A, B + A * threshold) for A, B in sigmoid),
-        about={**model.about, "threshold": model.about.get("threshold", 0.0) + threshold},
+        about={**model.about, "threshold": model.about.get("threshold", 0.0) + threshold, "score": None},
     )
 
 

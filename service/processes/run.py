@@ -93,7 +93,9 @@ def _restore(state: State, checkpoint: Checkpoint) -> None:
 
 def _restore_lanes(state: State, checkpoint: Checkpoint) -> None:
     if "lanes" in checkpoint.names:
-        state.lanes[:] = checkpoint["lanes"]
+        kept = checkpoint["lanes"]
+        for name in kept.dtype.names or ():  # an earlier version stored fewer figures
+            state.lanes[name] = kept[name]
     else:
         for name in SHOWN_OF_LANE:
             state.lanes[name] = state.control[name]

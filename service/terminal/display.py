@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamsvm.service.jobs.fields.from_text import format_size
-from streamsvm.service.jobs.progress.states import score_in, warning_of
+from streamsvm.service.jobs.progress.states import ASK_MORE, score_in, warning_of
 from streamsvm.service.terminal.spelling import in_dashes
 
 WIDTH, HEIGHT = 60, 8  # characters of the area of bars
@@ -188,6 +188,10 @@ class Display:
             self.say(f"warning: {warning}")
         if output is not None:
             self.say(f"wrote {output}")
+        score = result.get("score", {})
+        if score is None or "hint" in score:
+            known = f"{scored(score)}, on the rows it was trained on. " if score else ""
+            self.say(known + in_dashes(ASK_MORE))
 
 
 def reached(certificate: Mapping[str, Any]) -> str:
@@ -313,11 +317,12 @@ def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
 
 
 def scored(score: Mapping[str, Any] | None) -> str:
-    """Write a score for people, such as accuracy 0.857 +- 0.012; "" for None."""
+    """Write a score for people, such as accuracy 0.857 +- 0.012, or training accuracy 0.857; "" for None."""
     if score is None:
         return ""
     spread = "" if score["std"] is None else f" +- {short(score['std'], 2)}"
-    return f"{score['metric']} {short(score['value'], 4)}{spread}"
+    kind = "training " if score.get("rows") == "training" else ""
+    return f"{kind}{score['metric']} {short(score['value'], 4)}{spread}"
 
 
 def duration(seconds: float) -> str:

@@ -13,7 +13,7 @@ _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "mod
 _OTHER_FLAGS = {"cache_bytes": "--cache", "memory_bytes": "--memory", "solver_options": "--solver-option"}
 _FIELDS = ("class_weight", "max_passes", "max_seconds", "relative_gap", "warm_start", *_OTHER_FLAGS)
 _WITH_UNDERSCORE = "|".join(name for name in (*OPTIONS, *_FIELDS) if "_" in name)
-_FIELD = re.compile(r'"(\w+)": "(\w+)"')
+_FIELD = re.compile(r'"(\w+)": "?(\w+(?:\.\d+)?)"?')
 _LIST_OF_ONE = re.compile(r'"(\w+)": \["(\w+)"\]')
 _WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 

@@ -125,6 +125,7 @@ OF_LANE = (
     ("final_M_plus", REAL, "reader"),
     ("final_M_minus", REAL, "reader"),
     ("final_w_error", REAL, "reader"),  # |w - sum_i alpha_i y_i x_i| / |w|
+    ("final_training_score", REAL, "reader"),  # of the model that the lane belongs to; nan: not known
     # trainer, as of the last finished pass
     ("M_plus", REAL, "trainer"),
     ("M_minus", REAL, "trainer"),

@@ -132,14 +132,20 @@ def test_validation_judges_the_rows_of_one_fold_and_trains_the_model_on_all(serv
         accuracy = accuracy_score(y[held_out], np.array(classes)[values.argmax(axis=1)])
         assert [each["accuracy"] for each in found["folds"]] == [pytest.approx(accuracy, abs=1e-9)]
     best = max(ended["result"]["cv"], key=lambda each: (each["mean"]["accuracy"], -each["C"]))
-    score = {"metric": "accuracy", "value": best["mean"]["accuracy"], "std": None, "folds": 1}
+    score = {"metric": "accuracy", "value": best["mean"]["accuracy"], "std": None, "folds": 1, "rows": "held_out"}
     model = httpx.get(f"{service.url}/v1/models/{ended['model_id']}", **PLAIN).json()
     assert ended["score"] == model["score"] == score
     assert {lane["fold"] for lane in ended["result"]["lanes"]} == {0, None}
     plain = service.wait_until_ended(service.submit(**SPEC, dataset=name, C=best["C"]))
     found, expected = weights(service.model(ended)), weights(service.model(plain))
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert plain["score"] is None
+    assert (plain["score"]["rows"], plain["score"]["folds"]) == ("training", 0)
+    address = f"{service.url}/v1/models/{plain['model_id']}/evaluate"
+    evaluated = httpx.post(address, json={"dataset": name}, **PLAIN).json()
+    assert plain["score"]["value"] == pytest.approx(evaluated["accuracy"], rel=1e-12)
+    listed = httpx.get(f"{service.url}/", headers={"Accept": "text/html"}, **PLAIN).text
+    page = httpx.get(f"{service.url}/jobs/{plain['id']}", headers={"Accept": "text/html"}, **PLAIN).text
+    assert "training </span>" in listed and "on the rows it was trained on" in page
 
 
 @pytest.mark.parametrize(("name", "how"), [("two", {"scoring": "roc_auc"}), ("three", {"validation": 0.25})])
@@ -178,7 +184,8 @@ def test_the_command_says_how_each_C_did_and_writes_the_best(run_here, tmp_path)
     done = run_here("train", tmp_path / "rows", "--validation", "0.25", "--cache", "128KiB", "-o", tmp_path / "m")
     assert "C = 1: accuracy 0." in done.stderr and "+-" not in done.stderr and "--validation" not in done.stderr
     done = run_here("train", tmp_path / "rows", "--cache", "128KiB", "-o", tmp_path / "m")
-    assert "How good is it? Train with --validation 0.1" in done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("training accuracy 0.") and "on the rows it was trained on. --validation 0.1 says" in said
     done = run_here("train", tmp_path / "rows", "-v", "3", "--cache", "128KiB", "--json")
     assert done.returncode == 0, done.stderr
     cv = json.loads(done.stdout.splitlines()[-1])["cv"]

@@ -207,8 +207,11 @@ class Convergence:
     def results(self, otherwise: str | None) -> list[dict[str, Any]]:
         """Return each task's result with its certificate. `otherwise`: stop reason of tasks that have not converged."""
         passes = self._state.control["finished_passes"]
+        metric = "r2" if self._settings.tasks.is_regression else "accuracy"
+        scores = [{metric: score} for score in self._lanes["final_training_score"].tolist()]
         return [
-            lane_result(by, otherwise, passes, self._certificate(lane)) for lane, by in enumerate(self._by.tolist())
+            {**lane_result(by, otherwise, passes, self._certificate(lane)), "training": scores[lane]}
+            for lane, by in enumerate(self._by.tolist())
         ]
 
     def _suggested(self, progress: PassProgress) -> list[int]:
