@@ -12,6 +12,8 @@ from streamsvm.storage.models.probability import Sigmoid, probabilities
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 
+MOST_DOUBTFUL = 10
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -65,23 +67,48 @@ class EvaluationPass:
         return rows.weight if len(rows.weight) else np.ones(len(rows))
 
 
+class Doubtful:
+    """The rows whose labels a model contradicts most: it is surest of another class. Their labels may be wrong.
+
+    rows  (lead, row id, class, predicted class) of at most MOST_DOUBTFUL rows; the lead is that of the decision value
+          of the predicted class, with two classes its magnitude. The largest lead comes first
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, int, int, int]] = []
+
+    def add(self, row_id: Array, y: Array, predicted: Array, decision: Array) -> None:
+        """Add rows with their classes, predicted classes (n,) and decision values (n,) or (n, n_classes)."""
+        wrong = np.flatnonzero(y != predicted)
+        if decision.ndim == 1:
+            lead = np.abs(decision[wrong])
+        else:
+            lead = decision[wrong, predicted[wrong]] - decision[wrong, y[wrong]]
+        most = np.argsort(-lead, kind="stable")[:MOST_DOUBTFUL]
+        columns = lead[most], row_id[wrong[most]], y[wrong[most]], predicted[wrong[most]]
+        found = [*self.rows, *zip(*(column.tolist() for column in columns), strict=True)]
+        self.rows = sorted(found, key=lambda row: (-row[0], row[1]))[:MOST_DOUBTFUL]
+
+
 class ClassificationPass(EvaluationPass):
     """Evaluation of a model with `n_classes` classes. A row's class code is the index of its label in model.labels.
 
     counts        counts of rows by true and predicted class
+    doubtful      the rows whose labels the model contradicts most
     calibration   measures the probabilities that the `sigmoid` computes; None without a sigmoid
     """
 
     def __init__(self, applied: Applied, n_classes: int, sigmoid: Sigmoid | None) -> None:
         super().__init__(applied)
         self._sigmoid = sigmoid
-        self.counts = ClassCounts(n_classes, applied.is_weighted)
+        self.counts, self.doubtful = ClassCounts(n_classes, applied.is_weighted), Doubtful()
         self.calibration = None if sigmoid is None else Calibration(applied.is_weighted)
 
     def add(self, rows: Segment, decision: Array) -> None:
         super().add(rows, decision)
         y, predicted, weight = rows.class_code.astype(np.int64), predicted_classes(decision), self._weights(rows)
         self.counts.add(y, predicted, weight)
+        self.doubtful.add(rows.row_id, y, predicted, decision)
         if self.calibration is not None and self._sigmoid is not None:
             self.calibration.add(y, predicted, probabilities(decision, self._sigmoid), weight)
 

@@ -24,6 +24,7 @@ _FIGURES = {
     "log_loss": "log loss", "brier_score": "Brier score", "mse": "mean squared error",
     "mae": "mean absolute error", "r2": "R^2", "threshold": "threshold", "objective": "objective",
 }  # fmt: skip
+_DOUBTFUL = 3  # rows shown whose labels may be wrong
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +67,10 @@ def lines(found: dict[str, Any]) -> list[str]:
     for each in found.get("classes", ()):
         figures = ", ".join(f"{name} {each[name]:.4f}" for name in ("precision", "recall", "f1") if each.get(name))
         told.append(f"class {shown_label(each['label'])}  {figures}")
+    told += [
+        f"row {each['row'] + 1:,} is labelled {shown_label(each['label'])}, looks like {shown_label(each['predicted'])}"
+        for each in found.get("doubtful", ())[:_DOUBTFUL]
+    ]
     if found["unknown_features"]:
         told.append(f"values of features that the model does not have, passed over: {found['unknown_features']:,}")
     return told

@@ -120,6 +120,11 @@ function showConfused({ confusion, weighted }) {
   if (lines.length) addTable(found, "confused", "Most often confused", ["is", "predicted as", weighted ? "weight" : "rows", "of its class"], 2, lines);
 }
 
+function showDoubtful({ doubtful }) {
+  const lines = (doubtful ?? []).map(({ row, label, predicted, lead }) => [label, predicted, whole(row), inShort(lead)]);
+  if (lines.length) addTable(found, "doubtful", "Labels that may be wrong: the model is surest of another", ["label", "looks like", "row", "by"], 2, lines);
+}
+
 function showClasses({ classes }) {
   if (!classes) return;
   const lines = classes.map(({ label, rows, ...shares }) => [label, whole(rows), ...["precision", "recall", "f1"].map((name) => percent(shares[name]))]);
@@ -144,6 +149,7 @@ form.addEventListener("submit", async (event) => {
     showPictures(evaluation);
     showThreshold(evaluation);
     showConfused(evaluation);
+    showDoubtful(evaluation);
     showClasses(evaluation);
     showFault(form.parentElement, null);
   } catch (problem) {

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,7 @@ def progress(
         **{figure.name: page[figure.source] for figure in figures_in(*COUNTED, "time")},
         **{figure.name: page[figure.source] / elapsed if elapsed else None for figure in figures_in("rates")},
         "compile_seconds": sum(compile_seconds(control, process) for process in ("reader", "trainer")),
-        # With several lanes the time of those to come is unknown.
-        "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,
+        "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else _lanes_eta(lane, elapsed, limits),
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }
 
@@ -94,6 +93,17 @@ def made(control: Control) -> dict[str, int]:
     """Return how many sweeps, Newton steps and scans a run has made; {} if its solver does not count them."""
     counts = {"sweeps": "sweeps_made", "newton_steps": "newton_steps", "scans": "scans"}
     return {name: int(control[field]) for name, field in counts.items()} if control["solver_phase"] else {}
+
+
+def _lanes_eta(lane: Mapping[str, Any], elapsed: float, limits: JobSpec) -> float | None:
+    """Estimate the seconds until all lanes are done if they take as long as those before; those that run are half done.
+
+    None before some are done, and in a search for C, which ends when larger values are no better.
+    """
+    if not lane["number"] or limits.searches_C:
+        return None
+    done = lane["number"] + lane["count"] / 2
+    return elapsed * (lane["of"] - done) / done
 
 
 def eta_seconds(history: list[dict], limits: JobSpec) -> float | None:

@@ -102,10 +102,15 @@ def _class_figures(model: Model, classes: ClassificationPass) -> dict[str, Any]:
     counts = classes.counts
     by_class = zip(model.labels, counts.by_class(), strict=True)
     confusion = None if counts.confusion is None else counts.confusion.tolist()
+    doubtful = [
+        {"row": row, "label": model.labels[y], "predicted": model.labels[predicted], "lead": lead}
+        for lead, row, y, predicted in classes.doubtful.rows
+    ]
     return {
         **counts.figures(),
         "confusion": {"labels": model.labels, "rows": confusion},
         "classes": [{"label": label, **figures} for label, figures in by_class],
+        "doubtful": doubtful,
         **({} if classes.calibration is None else classes.calibration.figures()),
     }
 

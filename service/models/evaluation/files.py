@@ -25,7 +25,8 @@ def evaluate_rows(
     options  options that differ from their defaults apply; the others are as in training
     """
     with temporary_directory(None, "streamsvm-evaluate-") as work:
-        ingest(rows, work / "dataset", options_as_trained(model, options), InputLimits())
+        as_trained = replace(options_as_trained(model, options), shuffle="no")  # doubtful rows are those of the input
+        ingest(rows, work / "dataset", as_trained, InputLimits())
         return evaluate(model, Dataset(work / "dataset"), curves, threshold)
 
 

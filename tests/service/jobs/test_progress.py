@@ -95,12 +95,16 @@ def test_nothing_of_a_pass_is_shown_before_one_is_finished(tmp_path):
     json.dumps(shown, allow_nan=False)
 
 
-def test_of_several_lanes_there_is_no_telling_when_they_end(tmp_path):
+def test_lanes_to_come_are_taken_to_last_as_long_as_those_that_are_done(tmp_path):
     control = create_state(tmp_path, 100, 6).control
-    history = passes(1.0, 0.1)
-    one, several = (progress(control, {**LANE, "of": n}, spec(), 3, history) for n in (1, 2))
-    assert one["eta_seconds"] > 0 and several["eta_seconds"] is None
-    assert several["lane"] == {**LANE, "of": 2}
+    history, control["elapsed_seconds"] = passes(1.0, 0.1), 50.0
+    one, first = (progress(control, {**LANE, "of": n}, spec(), 3, history) for n in (1, 2))
+    assert one["eta_seconds"] > 0 and first["eta_seconds"] is None
+    assert first["lane"] == {**LANE, "of": 2}
+    later = {**LANE, "number": 4, "count": 2, "of": 10}  # four are done, and half of two
+    assert progress(control, later, spec(), 3, history)["eta_seconds"] == pytest.approx(50.0)
+    search = spec(C="auto", folds=5)
+    assert progress(control, later, search, 3, history)["eta_seconds"] is None
 
 
 def test_figures_of_a_finished_pass(tmp_path):

@@ -13,13 +13,15 @@ from sklearn.metrics import (
 )
 
 from streamsvm.reader.certificate.metrics import BINS
+from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.evaluation import evaluate
+from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import LARGE_W
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.machines import PAIRS, kernel, numpys_values, random_machine, vectors_of
 
 ABOUT = {"loss": "hinge", "C": 0.5, "spec": {"class_weight": {"1": 3.0}}}
@@ -51,6 +53,24 @@ def test_the_order_of_the_labels_is_the_models(tmp_path):
     found, _, _, predicted = evaluated(tmp_path, model_of(LABELS[::-1]), X, y)
     assert [shown["rows"] for shown in found["classes"]] == [np.sum(y == label) for label in LABELS[::-1]]
     assert found["accuracy"] == np.mean(predicted == y)
+
+
+@pytest.mark.parametrize("labels", [LABELS, (1.0, -1.0)])
+def test_rows_whose_labels_were_changed_are_doubtful(labels):
+    X, _ = problem()
+    model = model_of(labels) if len(labels) > 2 else Model(model_of().w[0], labels, 1)
+    decision = Predictor(model).decision_values(X.astype(float))
+    y = np.array(Predictor(model).labels(decision))
+    changed = {3: y[3], 77: y[77], 401: y[401]}
+    for row, right in changed.items():
+        y[row] = labels[labels.index(right) - 1]
+    found = evaluate_rows(model, [libsvm_text(X, y)], InputOptions())
+    assert {each["row"]: each["predicted"] for each in found["doubtful"]} == changed
+    assert all(each["label"] == y[each["row"]] for each in found["doubtful"])
+    leads = [each["lead"] for each in found["doubtful"]]
+    values = np.column_stack([decision, 0 * decision]) if decision.ndim == 1 else decision
+    by = {row: values[row, labels.index(right)] - values[row, labels.index(y[row])] for row, right in changed.items()}
+    assert leads == sorted(leads, reverse=True) and leads == pytest.approx(sorted(map(abs, by.values()), reverse=True))
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
