@@ -221,6 +221,10 @@ class SharedState:
         self.control["certificates_wanted"] += 1
         self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
 
+    def note_left_out(self, accuracy: Array | float) -> None:
+        """Write the approximate leave-one-out accuracy of each task's model, (width,), into the state; 0: not known."""
+        self._state.lanes["left_out_accuracy"] = accuracy
+
     def show(self, progress: PassProgress) -> None:
         """Write the figures of a pass or sweep into the state, for the service and its pages."""
         self.control["elapsed_seconds"] = self.elapsed_seconds

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from streamsvm.api.access.auth import COOKIE
 from streamsvm.service.datasets.views import input_words
 from streamsvm.service.jobs.fields.from_text import format_size
-from streamsvm.service.jobs.progress.states import gap_of
+from streamsvm.service.jobs.progress.states import ESTIMATES, gap_of
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.terminal.display import duration, scored
 from streamsvm.storage.run.figures import FIGURES
@@ -109,7 +109,7 @@ _ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.globals["FIGURES"] = FIGURES
+_ENVIRONMENT.globals |= {"FIGURES": FIGURES, "ESTIMATES": ESTIMATES}
 _ENVIRONMENT.filters.update(
     count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field, flat=flat
 )

@@ -244,8 +244,9 @@ class StreamSVC(_Classification):
         With them: `metric` (that of `scoring`), `value`, `std` and number of `folds` held out, of C_.
     training_score_ : dict or None
         Without them: `metric` ("accuracy", or "r2" in regression) and `value` on the rows that the model was trained
-        on. `validation=0.1` says how good it is on rows it has not seen. None if it is not known: in a kernel machine
-        of several classes, and if labels to be predicted are all equal.
+        on (`rows` is "training"), or the approximate leave-one-out accuracy of these rows ("left_out").
+        `validation=0.1` says how good it is on rows it has not seen. None if it is not known: in a kernel machine of
+        several classes, and if labels to be predicted are all equal.
 
     Examples
     --------

@@ -16,7 +16,7 @@ class TrainingScores:
     """
 
     def __init__(self, tasks: Tasks) -> None:
-        self._width, self._models = tasks.width, _models_of(tasks)
+        self._width, self._models = tasks.width, tasks.models
         self._weight, self._right = 0.0, np.zeros(len(self._models))
         self._errors = [NumberErrors() for _ in self._models] if tasks.is_regression else []
 
@@ -38,16 +38,3 @@ class TrainingScores:
             r2 = self._errors[place].figures()["r2"] if self._errors else None
             scores[columns] = (np.nan if r2 is None else r2) if self._errors else self._right[place] / self._weight
         return scores
-
-
-def _models_of(tasks: Tasks) -> list[list[int]]:
-    """Return the columns of each model whose tasks are trained here on all rows, in the order of its classes."""
-    own = [number for number, task in enumerate(tasks.each) if task.fold is None]
-    if tasks.is_joint:
-        return [own if len(own) > 2 else own[:1]] if own else []
-    if len(tasks.labels) <= 2:
-        return [[number] for number in own]
-    by_C: dict[float, list[int]] = {}
-    for number in sorted(own, key=lambda number: tasks.each[number].positive):
-        by_C.setdefault(tasks.each[number].C_negative, []).append(number)  # class weights are in C_positive alone
-    return [columns for columns in by_C.values() if len(columns) == len(tasks.labels)]

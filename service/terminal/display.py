@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamsvm.service.jobs.fields.from_text import format_size
-from streamsvm.service.jobs.progress.states import ASK_MORE, score_in, warning_of
+from streamsvm.service.jobs.progress.states import ASK_MORE, ESTIMATES, score_in, warning_of
 from streamsvm.service.terminal.spelling import in_dashes
 
 WIDTH, HEIGHT = 60, 8  # characters of the area of bars
@@ -190,7 +190,7 @@ class Display:
             self.say(f"wrote {output}")
         score = result.get("score", {})
         if score is None or "hint" in score:
-            known = f"{scored(score)}, on the rows it was trained on. " if score else ""
+            known = f"{scored(score)}, {ESTIMATES[score['rows']][1]}. " if score else ""
             self.say(known + in_dashes(ASK_MORE))
 
 
@@ -321,8 +321,8 @@ def scored(score: Mapping[str, Any] | None) -> str:
     if score is None:
         return ""
     spread = "" if score["std"] is None else f" +- {short(score['std'], 2)}"
-    kind = "training " if score.get("rows") == "training" else ""
-    return f"{kind}{score['metric']} {short(score['value'], 4)}{spread}"
+    kind, _ = ESTIMATES.get(score.get("rows", ""), ("", ""))
+    return f"{kind} {score['metric']} {short(score['value'], 4)}{spread}".lstrip()
 
 
 def duration(seconds: float) -> str:

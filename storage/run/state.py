@@ -131,6 +131,7 @@ OF_LANE = (
     ("M_minus", REAL, "trainer"),
     ("dual_objective", REAL, "trainer"),
     ("primal_bound", REAL, "trainer"),
+    ("left_out_accuracy", REAL, "trainer"),  # approximate leave-one-out accuracy of the lane's model; 0, nan: not known
     ("converged_by", INTEGER, "trainer"),  # 0: not converged; else the reason's number in CONVERGED, from 1
 )
 _LANE_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in OF_LANE])

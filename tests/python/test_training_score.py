@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.svm import LinearSVC
 
 from streamsvm import StreamSVC, StreamSVR
 from streamsvm.reader.certificate.training_scores import TrainingScores
@@ -70,6 +72,32 @@ def test_each_of_several_values_of_C_has_its_own_and_rows_held_out_come_first():
     lanes = chosen.model_.about["lanes"]
     assert {lane["fold"] for lane in lanes} == {None}
     assert lanes[0]["training"]["accuracy"] == pytest.approx(each[[1e-3, 1.0].index(chosen.C_)], abs=0.02)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_approximate_leave_one_out_is_near_that_of_models_without_each_row(loss, n_classes):
+    X, y, _ = rows(n_classes)
+    X, y = X[:100], y[:100]
+    model = StreamSVC(100.0, loss=loss, bias=None, relative_gap=1e-8).fit(X, y)
+    assert model.training_score_["rows"] == "left_out"
+    own = {"C": 100.0, "fit_intercept": False, "tol": 1e-6, "max_iter": 10**5}
+    right = 0
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        values = []
+        for label in range(n_classes):
+            svm = LogisticRegression(**own) if loss == "logistic" else LinearSVC(**own, dual=False)
+            values.append(svm.fit(X[rest], y[rest] == label).decision_function(X[i : i + 1])[0])
+        right += np.argmax(values) == y[i]
+    assert model.training_score_["value"] == pytest.approx(right / len(y), abs=0.011)
+    assert accuracy_score(y, model.predict(X)) > right / len(y)
+
+
+def test_hinge_loss_is_not_smooth_enough_for_leave_one_out():
+    X, y, _ = rows()
+    model = StreamSVC(100.0, relative_gap=1e-8).fit(X, y)
+    assert any(record.get("newton") for record in model.history_) and model.training_score_["rows"] == "training"
 
 
 def test_tasks_of_a_run_make_models_by_their_C():

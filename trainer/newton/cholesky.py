@@ -22,7 +22,9 @@ def no_matter(_seconds: float) -> None:
 
 
 def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Array:
-    """Return x with matrix x = right. matrix (n, n) is positive definite; its lower half is read, and overwritten.
+    """Return x with matrix x = right, (n,) or (n, k). matrix (n, n) is positive definite; its lower half is read.
+
+    The matrix is overwritten.
 
     Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. If the matrix is
     singular up to rounding, as with equal columns, a ridge is added, if need be a larger one. Raises ValuesOverflow.
@@ -44,8 +46,8 @@ def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Arra
         raise ValuesOverflow("the system of a Newton step")
     # LAPACK takes a matrix column by column without a copy.
     lies = (factor.T, 0) if factor.flags.c_contiguous else (factor, 1)
-    solution, _ = dpotrs(lies[0], scale * right, lower=lies[1])
-    return np.asarray(scale * solution)
+    solution, _ = dpotrs(lies[0], (scale * right.T).T, lower=lies[1])
+    return np.asarray((scale * solution.T).T)
 
 
 def _factor(matrix: Array) -> Array | None:

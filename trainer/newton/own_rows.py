@@ -1,11 +1,12 @@
 """Answers the requests of Newton steps for the rows of one machine, by scans of a store."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import CODE, NO_COLUMN, ROW_WEIGHT, TARGET, Segment
 from streamsvm.storage.run.state import width_for
@@ -22,7 +23,8 @@ from streamsvm.trainer.newton.requests import (
     SumOf,
 )
 from streamsvm.trainer.newton.scans import SUMS, Scans
-from streamsvm.trainer.newton.system import System, make_system
+from streamsvm.trainer.newton.system import Kind, OfFeatures, System, make_system
+from streamsvm.trainer.newton.system_kernel import quadratic_forms
 from streamsvm.trainer.problem.losses import Loss, make_loss
 from streamsvm.trainer.problem.losses.terms import RowTerms, without_zeros
 from streamsvm.trainer.problem.objective import add_to_w, dots_of
@@ -76,6 +78,20 @@ class RowLabels:
         own = C[chunk]
         return RowTerms(np.broadcast_to(1.0, len(own)), own, self._labels.target[chunk], self._labels.class_code[chunk])
 
+    def accuracy(self, decision_values: Sequence[Array]) -> float:
+        """Return the share of rows, by weight, whose class the decision values predict: (n,) each, one for each class.
+
+        Of two classes there is one array.
+        """
+        right = total = 0.0
+        for chunk in chunks(len(self._labels.class_code)):
+            code, weight = self._labels.class_code[chunk], self._labels.weight[chunk].astype(float)
+            weight = weight if len(weight) else np.ones(len(code))
+            values = np.stack([each[chunk] for each in decision_values], axis=1)
+            right += float(weight[predicted_classes(values if values.shape[1] > 1 else values[:, 0]) == code].sum())
+            total += float(weight.sum())
+        return right / total
+
 
 def chunks(n_rows: int) -> list[slice]:
     """Return slices of at most CHUNK rows, which cover `n_rows` rows in order."""
@@ -85,6 +101,7 @@ def chunks(n_rows: int) -> list[slice]:
 class TaskRows:
     """m and centre of each row in a task. `proximal` computes alpha and h from m and centre when they are needed.
 
+    m       (n,) of each row, see requests.py
     alpha   (n,) in its box: the first centre; later centres are written into this array
     change  (n,) filled by a scan: <vector, x_i>, times the row's sign in classification; or m itself
     """
@@ -93,11 +110,11 @@ class TaskRows:
         self._loss = loss
         self._chunks = [(chunk, labels.terms(C, chunk)) for chunk in chunks(len(alpha))]
         self._centre = alpha
-        self._m, self.change = np.zeros((2, len(alpha)))
+        self.m, self.change = np.zeros((2, len(alpha)))
 
     def proximal(self, terms: RowTerms, rows: Array | slice, sigma: float) -> tuple[Array, Array]:
         """Return alpha and h (k,) of these rows at their m. `terms` has the terms of the rows."""
-        return self._loss.proximal(terms, self._centre[rows], sigma, self._m[rows])
+        return self._loss.proximal(terms, self._centre[rows], sigma, self.m[rows])
 
     def stand_at_alpha(self, sigma: float) -> None:
         """Take alpha, computed from the present m, centre and `sigma`, as the new centre."""
@@ -109,21 +126,21 @@ class TaskRows:
         if look.kind is LookKind.SLOPE:
             return self._slope(look)
         if look.kind is LookKind.CHECK:
-            self.change += self._m  # now m at v, so that no third array is needed
-            return self._evaluate(look, self.change, alpha_of=self._m), self._evaluate(look, self._m)
+            self.change += self.m  # now m at v, so that no third array is needed
+            return self._evaluate(look, self.change, alpha_of=self.m), self._evaluate(look, self.m)
         if look.kind is LookKind.MOVE:
             for chunk, _ in self._chunks:
-                self._m[chunk] += look.t * self.change[chunk]
+                self.m[chunk] += look.t * self.change[chunk]
         else:
-            self._m[:] = self.change
-        before = (self._evaluate(look, self._m, at_centre=True),) if look.kind is LookKind.BEGIN else ()
-        return *before, self._evaluate(look, self._m)
+            self.m[:] = self.change
+        before = (self._evaluate(look, self.m, at_centre=True),) if look.kind is LookKind.BEGIN else ()
+        return *before, self._evaluate(look, self.m)
 
     def _slope(self, look: Look) -> Slope:
         first = second = size = 0.0
         for chunk, terms in self._chunks:
             change = self.change[chunk]
-            m = self._m[chunk] + look.t * change
+            m = self.m[chunk] + look.t * change
             alpha, h = self._loss.proximal(terms, self._centre[chunk], look.sigma, m)
             first += float(alpha @ change)
             second += float(h @ (change * change))
@@ -164,6 +181,7 @@ class OwnRows:
         self._tasks, self._scans, self._alpha, self._n_features = tasks, scans, alpha, n_features
         self._loss = make_loss(tasks.loss, tasks.epsilon)
         self._each: dict[int, TaskRows] = {}
+        self._labels = RowLabels(0)
 
     def answer(self, request: Request) -> Reply:
         if request.begins:
@@ -175,6 +193,33 @@ class OwnRows:
         looks = self._side_by_side(request.looks, TaskRows.answer)
         return Reply(v, systems, looks)
 
+    def left_out_accuracy(self, numbers: Collection[int]) -> Array:
+        """Return the approximate leave-one-out accuracy of each task's model, (width,); nan: not all tasks are given.
+
+        Without row i its margin m_i is, if the loss is smooth, about m_i - alpha_i q_i / (1 - h_i q_i), where q_i is
+        x_i' (I + sum_j h_j x_j x_j')^-1 x_i (Rad and Maleki, J. R. Stat. Soc. B 82, 2020). Takes two scans.
+        """
+        models = [columns for columns in self._tasks.models if set(columns) <= set(numbers)]
+        asked = {number: SumOf(np.inf, Kind.FEATURES) for columns in models for number in columns}
+        systems = self._sums(asked)[1] if asked else {}
+        inverses = {number: cast(OfFeatures, systems.pop(number)).inverse() for number in asked}
+        if inverses:
+            self._scans.each(partial(self._leave_out, inverses))
+        accuracy = np.full(self._tasks.width, np.nan)
+        for columns in models:
+            accuracy[columns] = self._labels.accuracy([self._each[number].change for number in columns])
+        return accuracy
+
+    def _leave_out(self, inverses: Mapping[int, Array], _into: int, rows: Segment) -> None:
+        """Write the decision value of each row, approximately as without the row in training, into `change`."""
+        terms, q = self._tasks.terms(rows), np.zeros(len(rows))
+        for number, inverse in inverses.items():
+            own, task = terms.of_task(number), self._each[number]
+            alpha, h = task.proximal(own, rows.row_id, np.inf)
+            picked = np.flatnonzero(alpha).astype(np.int32)
+            quadratic_forms(picked, *rows.csr, inverse, q)
+            task.change[rows.row_id] = own.sign * (task.m[rows.row_id] - alpha * q / (1.0 - h * q))
+
     def _side_by_side(
         self, asked: Mapping[int, _Asked], answer: Callable[[TaskRows, _Asked], _Answer]
     ) -> dict[int, _Answer]:
@@ -183,7 +228,7 @@ class OwnRows:
         return dict(zip(asked, answers, strict=True))
 
     def _begin(self, numbers: tuple[int, ...]) -> None:
-        labels = RowLabels(len(self._alpha))
+        self._labels = labels = RowLabels(len(self._alpha))
         self._scans.each(lambda _, rows: labels.take(rows), n_sums=1)  # columns are made as rows come, by one thread
         for number in numbers:
             self._each[number] = TaskRows(self._loss, labels, labels.C(self._tasks, number), self._alpha[:, number])

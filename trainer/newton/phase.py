@@ -7,6 +7,7 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.trainer.newton.choice import Outlook, has_room, is_newton_quicker
+from streamsvm.trainer.newton.cholesky import SMALL
 from streamsvm.trainer.newton.own_rows import OwnRows, chunks
 from streamsvm.trainer.newton.run import NewtonSteps, near_by
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, go_on, uninterrupted
@@ -22,6 +23,7 @@ from streamsvm.trainer.updates.updater import SolverParts
 
 # Arrays of a checkpoint: a line for each task that goes on (its number, all fields of `Left` but w), and w of each.
 _LEFT, _LEFT_W = "newton", "newton_w_{}"
+_SHARE_OF_ROWS = 0.1  # features / rows, at most, where leave-one-out is approximated
 
 
 class NewtonPhase:
@@ -86,6 +88,7 @@ class NewtonPhase:
         scans = Scans(store, step.n_rows, self._settings.visited, self._threads, partial(uninterrupted, self._shared))
         steps: NewtonSteps | None = None
         most = self._most_equations
+        self._shared.note_left_out(0.0)
         try:
             rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
             steps = NewtonSteps(
@@ -99,12 +102,21 @@ class NewtonPhase:
                 if self._cursor.checkpoints.is_due(ends_pass=False):
                     self._cursor.checkpoints.make_within(step, variables.whole_w)
             self._give_up_if(any(task.is_stuck for task in steps.each.values()), "newton_given_up")
+            if all(task.is_done for task in steps.each.values()) and self._may_leave_out(len(w)):
+                self._shared.note_left_out(rows.left_out_accuracy(numbers))
         except (TooLarge, Interrupted) as error:
             is_too_large = isinstance(error, TooLarge)
             self._give_up_if(is_too_large, "newton_given_up" if most == LARGEST else "newton_without_room")
             if steps is not None:
                 self._shared.show(self._put_back(steps))
         self._note_all(step.n_rows)
+
+    def _may_leave_out(self, n_features: int) -> bool:
+        """Whether leave-one-out is cheap, and near the truth, which it is not with few rows or with hinge loss."""
+        tasks = self._settings.tasks
+        loss = make_loss(tasks.loss, tasks.epsilon)
+        most = min(SMALL, self._most_equations, _SHARE_OF_ROWS * self._cursor.step.n_rows)
+        return loss.is_smooth and not loss.is_regression and n_features <= most
 
     def _give_up_if(self, has_failed: bool, because: str) -> None:
         self._has_failed = has_failed

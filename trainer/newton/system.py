@@ -144,6 +144,10 @@ class OfFeatures:
         matrix[np.diag_indices(self._n_features)] += 1.0
         return -solve_positive(matrix, g, go_on)
 
+    def inverse(self) -> Array:
+        """Return the inverse of the matrix, (features, features). The system must not be used afterwards."""
+        return -self.solve(np.eye(self._n_features))
+
     def __getstate__(self) -> tuple[int, Array]:
         """Return the number of features, and the lower half of the matrix, packed."""
         packed, _ = dtrttp(self._gathered(), uplo="L")

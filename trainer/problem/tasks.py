@@ -141,6 +141,22 @@ class Tasks:
         return tuple(place for place, task in enumerate(self.each) if task.fold is not None)
 
     @property
+    def models(self) -> list[list[int]]:
+        """The columns of each model whose tasks all leave no row out, in the order of its classes.
+
+        A model of more than two classes has a task for each; one that lacks some of them is not listed.
+        """
+        own = [number for number, task in enumerate(self.each) if task.fold is None]
+        if self.is_joint:
+            return [own if len(own) > 2 else own[:1]] if own else []
+        if len(self.labels) <= 2:
+            return [[number] for number in own]
+        by_C: dict[float, list[int]] = {}
+        for number in sorted(own, key=lambda number: self.each[number].positive):
+            by_C.setdefault(self.each[number].C_negative, []).append(number)  # class weights are in C_positive alone
+        return [columns for columns in by_C.values() if len(columns) == len(self.labels)]
+
+    @property
     def largest_C(self) -> float:
         return max(max(task.C_positive, task.C_negative) for task in self.each)
 

@@ -207,11 +207,13 @@ class Convergence:
     def results(self, otherwise: str | None) -> list[dict[str, Any]]:
         """Return each task's result with its certificate. `otherwise`: stop reason of tasks that have not converged."""
         passes = self._state.control["finished_passes"]
-        metric = "r2" if self._settings.tasks.is_regression else "accuracy"
-        scores = [{metric: score} for score in self._lanes["final_training_score"].tolist()]
+        metric, lanes = "r2" if self._settings.tasks.is_regression else "accuracy", self._lanes
+        training = [{metric: score} for score in lanes["final_training_score"].tolist()]
+        left_out = [{"accuracy": share or nan} for share in lanes["left_out_accuracy"].tolist()]
+        certified = [lane_result(by, otherwise, passes, self._certificate(k)) for k, by in enumerate(self._by.tolist())]
         return [
-            {**lane_result(by, otherwise, passes, self._certificate(lane)), "training": scores[lane]}
-            for lane, by in enumerate(self._by.tolist())
+            {**each, "training": score, "leave_one_out": share}
+            for each, score, share in zip(certified, training, left_out, strict=True)
         ]
 
     def _suggested(self, progress: PassProgress) -> list[int]:

@@ -17,7 +17,7 @@ from streamsvm.service.jobs.fields.scoring import FIGURE_OF, sign_of
 from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights
 from streamsvm.service.jobs.plan.lanes import Lane, class_weights
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.jobs.progress.states import score_in, training_score
+from streamsvm.service.jobs.progress.states import estimated_score, score_in
 from streamsvm.storage.files.arrays import scratch
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import Model
@@ -235,7 +235,7 @@ def _unknown(metric: str, n_classes: int) -> ServiceError:
     return ServiceError("constant_fold", f"{metric} is not known of a fold whose labels are all the same", _HINT)
 
 
-_OWN = ("converged", "stop_reason", "passes", "machine", "training")
+_OWN = ("converged", "stop_reason", "passes", "machine", "training", "leave_one_out")
 
 
 @dataclass(frozen=True)
@@ -283,8 +283,8 @@ class Outcome:
                     weights = class_weights(plan.spec, plan.labels, plan.manifest)
                     own["class_weights"] = [*weights.values()]
                 spec = plan.spec.model_copy(update={"C": C}).model_dump()
-                training = training_score(self.done[numbers[0]]["result"].get("training"))
-                own["score"] = training if folds is None else folds.score(C)
+                estimate = estimated_score(self.done[numbers[0]]["result"])
+                own["score"] = estimate if folds is None else folds.score(C)
                 model = replace(model, labels=plan.model_labels, about={**about, "spec": spec, **result, **own})
                 yield C, model if folds is None else replace(model, sigmoid=folds.sigmoid(C))
 

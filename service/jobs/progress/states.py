@@ -36,7 +36,11 @@ END_HINTS = {  # stop_reason -> hint, where a larger limit would not help
     AVERAGED: 'Rounds go on to the optimum: train anew with "combine": "line_search".',
     STALLED: "Passes change nothing any more: values, weights of rows or C lie too far apart for numbers of 64 bits.",
 }
-# What says more than the score of a model on the rows that it was trained on.
+# How scores without rows held out are called, and of what they are; and what says more.
+ESTIMATES = {
+    "left_out": ("approximate leave-one-out", "as if each row had been left out of training"),
+    "training": ("training", "on the rows it was trained on"),
+}
 ASK_MORE = '"validation": 0.1 says how good it is on rows it has not seen; so does an evaluation on other rows.'
 _LIMITS = ("max_passes", "max_seconds")
 _NEARLY = 1e-3  # kernel values so near to 0, or to 1, say nothing
@@ -77,7 +81,7 @@ def limits_met(result: Mapping[str, Any]) -> list[str]:
 def score_of(
     result: Mapping[str, Any] | None, spec: Mapping[str, Any], C: float | None = None
 ) -> dict[str, Any] | None:
-    """The score of a job's model of this C, by default the C that won, on rows held out; else on rows of training.
+    """The score of a job's model of this C, by default the C that won, on rows held out; else its estimated score.
 
     None if it is not known, or if there are several models and none has won.
     """
@@ -86,7 +90,7 @@ def score_of(
     scores = (score_in(each, figure_among(each["mean"], scoring)) for each in result.get("cv", ()) if each["C"] == C)
     lanes = [each for each in result.get("lanes", ()) if each.get("fold") is None and C in (None, each.get("C"))]
     is_one = len({each.get("C") for each in lanes}) == 1
-    return next(scores, None) or (training_score(lanes[0].get("training")) if is_one else None)
+    return next(scores, None) or (estimated_score(lanes[0]) if is_one else None)
 
 
 def score_in(cv: Mapping[str, Any], metric: str) -> dict[str, Any]:
@@ -96,11 +100,17 @@ def score_in(cv: Mapping[str, Any], metric: str) -> dict[str, Any]:
     return {"metric": metric, "value": cv["mean"][metric], "std": std, "folds": n_folds, "rows": "held_out"}
 
 
-def training_score(training: Mapping[str, float | None] | None) -> dict[str, Any] | None:
-    """The score of a model on the rows that it was trained on, by `training` of one of its lanes; None: not known."""
-    ((metric, value),) = training.items() if training else ((None, None),)
-    own = {"metric": metric, "value": value, "std": None, "folds": 0, "rows": "training", "hint": ASK_MORE}
-    return None if value is None else own
+def estimated_score(lane: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The score of a model without rows held out, by the result of one of its lanes; None: not known.
+
+    It is the approximate leave-one-out accuracy; if that is not known, the score on the rows of training.
+    """
+    for rows, told in (("left_out", lane.get("leave_one_out")), ("training", lane.get("training"))):
+        for metric, value in (told or {}).items():
+            if value is not None:
+                own = {"metric": metric, "value": value, "std": None, "folds": 0}
+                return {**own, "rows": rows, "hint": ASK_MORE}
+    return None
 
 
 def gap_of(job: Mapping[str, Any]) -> float | None:
