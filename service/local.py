@@ -28,6 +28,7 @@ from streamsvm.service.processes.launch import launch
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.features.statistics import read_statistics
 from streamsvm.storage.machine.compile_time import NOTICED_SECONDS, say_compiling
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import load_kernels
@@ -144,8 +145,9 @@ class LocalTraining:
             self._wait(lanes)
             outcome = lanes.outcome
         manifest, dataset = outcome.plan.manifest, self._dataset
+        statistics = read_statistics(dataset)
         models = outcome.models(input_about(manifest), self._work)
-        named = [(C, with_heaviest(with_mean(model, dataset, manifest), dataset)) for C, model in models]
+        named = [(C, with_heaviest(with_mean(model, statistics, manifest), dataset)) for C, model in models]
         return Trained(named, outcome.folds_view)
 
     def _wait(self, lanes: LaneRunner) -> None:

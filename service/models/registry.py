@@ -19,6 +19,7 @@ from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecording
 from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
+from streamsvm.storage.features.statistics import read_statistics
 from streamsvm.storage.models.model_file import Model, ModelHead, read_head, read_model, write_model
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "score", "heaviest", "threshold")
@@ -53,13 +54,14 @@ def publish_models(settings: Settings, dataset_id: str, outcome: Outcome) -> lis
     plan = outcome.plan
     about = {"dataset": {"name": plan.spec.dataset, "uid": plan.manifest.uid}, **input_about(plan.manifest)}
     published: list[dict[str, Any]] = []
+    dataset = settings.datasets / dataset_id
+    statistics = read_statistics(dataset)
     try:
         for C, model in outcome.models(about, settings.models):
             published.append({"C": C, "model_id": new_id("mdl")})
             directory = settings.models / published[-1]["model_id"]
             mark(directory)
-            dataset = settings.datasets / dataset_id
-            write_model(directory, with_heaviest(with_mean(model, dataset, plan.manifest), dataset))
+            write_model(directory, with_heaviest(with_mean(model, statistics, plan.manifest), dataset))
     except BaseException:
         unpublish_models(settings, published)
         raise

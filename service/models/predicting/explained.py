@@ -7,7 +7,6 @@ Kononenko 2014; Lundberg, Lee 2017). The base value and all contributions add up
 
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from streamsvm.service.models.heaviest import numbers_of
 from streamsvm.service.models.predicting.applied import Linear, Mapped
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics
+from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import Model, ModelHead
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
@@ -91,14 +90,13 @@ def joined(parts: list[Explained]) -> Explained:
     return Explained(base_values, [row for each in parts for row in each.contributions], parts[0].against)
 
 
-def with_mean(model: Model, dataset: Path, manifest: Manifest) -> Model:
+def with_mean(model: Model, found: FeatureStatistics | None, manifest: Manifest) -> Model:
     """Return the model with the mean of its training rows, if it is linear, and `usual` values of its columns, if few.
 
-    Both come from the statistics of the dataset in this directory. They stay unknown where these do not tell them: rows
-    have weights, features are too many or too far apart, or a feature map looks at whole rows.
+    Both come from the statistics of the dataset. They stay unknown where these do not tell them: rows have weights,
+    features are too many or too far apart, or a feature map looks at whole rows.
     `usual`, in `about`, has the mean of each column of numbers, and the most frequent category of the others, by name.
     """
-    found = read_statistics(dataset)
     if manifest.weights or found is None or found.n_rows != manifest.n_rows:
         return model
     found = found.of_width(manifest.input_width)

@@ -79,16 +79,16 @@ def test_maps_that_mix_features_are_refused(name):
 def test_a_model_gets_the_mean_of_what_it_was_trained_on(tmp_path):
     text = "1 1:2 3:4\n-1 1:-1 2:0.5\n1 3:1\n"
     ingest([text.encode()], tmp_path / "data", InputOptions("libsvm"))
-    manifest = Dataset(tmp_path / "data").manifest
+    manifest, statistics = Dataset(tmp_path / "data").manifest, read_statistics(tmp_path / "data")
     X = np.array([[2, 0, 4], [-1, 0.5, 0], [0, 0, 1]])
-    plain = with_mean(Model(np.ones(3), (1.0, -1.0), 1), tmp_path / "data", manifest)
+    plain = with_mean(Model(np.ones(3), (1.0, -1.0), 1), statistics, manifest)
     np.testing.assert_allclose(plain.mean, X.mean(axis=0))
     assert plain.about["usual"] == pytest.approx(dict(zip("123", X.mean(axis=0), strict=True)))
-    maps = planned(Shape(4, 1), "scale").fitted(read_statistics(tmp_path / "data"))
-    scaled = with_mean(Model(np.ones(4), (1.0, -1.0), 1, maps=maps), tmp_path / "data", manifest)
+    maps = planned(Shape(4, 1), "scale").fitted(statistics)
+    scaled = with_mean(Model(np.ones(4), (1.0, -1.0), 1, maps=maps), statistics, manifest)
     np.testing.assert_allclose(scaled.mean[1:], (X / abs(X).max(axis=0)).mean(axis=0))
     # Rows that were added since are not those of training.
-    later = with_mean(Model(np.ones(3), (1.0, -1.0), 1), tmp_path / "data", replace(manifest, n_rows=2))
+    later = with_mean(Model(np.ones(3), (1.0, -1.0), 1), statistics, replace(manifest, n_rows=2))
     assert later.mean is None and "usual" not in later.about
 
 
@@ -97,7 +97,10 @@ def test_usual_values_of_a_table(tmp_path):
     ingest([text.encode()], tmp_path / "data", InputOptions("csv", label_column="y", categorical="town"))
     manifest = Dataset(tmp_path / "data").manifest
     model = Model(np.ones(manifest.n_features), (1.0, -1.0), manifest.index_base, about=input_about(manifest))
-    assert with_mean(model, tmp_path / "data", manifest).about["usual"] == {"age": 30.0, "town": "Bonn"}
+    assert with_mean(model, read_statistics(tmp_path / "data"), manifest).about["usual"] == {
+        "age": 30.0,
+        "town": "Bonn",
+    }
 
 
 def test_the_mean_is_stored_with_the_model(tmp_path):
