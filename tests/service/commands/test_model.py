@@ -52,3 +52,14 @@ def test_a_file_without_names_shows_numbers_of_features(tmp_path, capsys):
     assert main(["model", "show", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-5:] == ["features for 1", "  +0.5  1", "", "features against 1", "  -2  2"]
+
+
+def test_scaled_columns_have_their_own_names(tmp_path, capsys):
+    lines = [f"{k % 2},{k % 2 + k % 7 / 100},{k % 5}\n" for k in range(70)]
+    (tmp_path / "rows.csv").write_text("answer,much,little\n" + "".join(lines))
+    options = ["--label-column", "answer", "--features", "scale", "-o", str(tmp_path / "m.npz")]
+    assert main(["train", str(tmp_path / "rows.csv"), *options]) == 0
+    capsys.readouterr()
+    assert main(["model", "show", str(tmp_path / "m.npz"), "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["heaviest"]
+    assert (entry["positive"] + entry["negative"])[0]["word"] == "much"
