@@ -1,11 +1,8 @@
-"""The comparison: its figures cover all that is waited for; whom it compares with, on what."""
+"""The comparison: its figures cover all that is waited for."""
 
 from pathlib import Path
 
-import pytest
-
 from tests.bench.commands import Command
-from tests.bench.comparison import chosen
 from tests.bench.curve import Point
 from tests.bench.jobs import Finished
 from tests.bench.measurement import Comparison
@@ -32,11 +29,11 @@ def command(converged: bool = True) -> Command:
 
 
 def comparison(**fields) -> Comparison:
-    """Ingest 10; LIBLINEAR reads in 40, trains in 20 or, to the level, in 8; sbm in a job whose sweeps take 9."""
+    """Ingest 10; LIBLINEAR reads in 40, trains in 20 or, to the level, in 8."""
     points = Point(Spent(8.0, 8.0), 1.001, "-e 1"), Point(Spent(20.0, 20.0), 1.0001, "-e 0.1")
     fast = Measured((Point(Spent(2.0, 4.0), 1.0009, "tol 1"),))
     given = {
-        "jobs": {"streamsvm": [{LEVEL: job()}], "sbm": [{LEVEL: job(sweep=9.0)}]},
+        "jobs": [{LEVEL: job()}],
         "peers": {"LIBLINEAR": [Measured(points)], "Snap ML, 1 thread": [fast]},
         "first_jobs": {LEVEL: [job(sweep=5.0)]},
         "ingests": [Command(Spent(10.0, 15.0), 0, {})],
@@ -55,7 +52,7 @@ def test_the_certificate_counts_in_all_that_a_user_waits_for():
 
 
 def test_a_job_that_certified_less_has_not_come_there():
-    found = comparison(jobs={"streamsvm": [{LEVEL: job(converged=False)}]}, first_jobs={LEVEL: [job(converged=False)]})
+    found = comparison(jobs=[{LEVEL: job(converged=False)}], first_jobs={LEVEL: [job(converged=False)]})
     assert (found.next_job(LEVEL), found.training(LEVEL), found.whole_run(LEVEL)) == (None, None, None)
     assert found.command(1e-4) is None
 
@@ -71,12 +68,3 @@ def test_stages_say_how_busy_the_cores_were(monkeypatch):
     assert "| sweep | 3 | 6 | 50% | - | - | - |" in lines
     assert "| job came to | 5.0e-04 |  |  | - |  |  |" in lines
     assert "| LIBLINEAR came to | 1.0e-04 |  |  | 1.0e-04 |  |  |" in lines
-
-
-def test_whom_to_compare_with_is_chosen_by_module():
-    assert chosen("") == (["streamsvm"], ["LIBLINEAR"])
-    own, peers = chosen("liblinear_multicore, sbm")
-    assert own == ["streamsvm", "sbm"]
-    assert peers == ["LIBLINEAR", "liblinear-multicore, 1 thread", "liblinear-multicore, 2 threads"]
-    with pytest.raises(ValueError, match="no nobody; there are bm, "):
-        chosen("snapml,nobody")

@@ -3,7 +3,7 @@
 python -m tests.bench [NAME [PART ...] ...]
 
 `comparison a9a imdb.train` compares on these data sets, `comparison` on all. The environment variable SIZE (1GB) is how
-much text is generated at most, TMPDIR where it lies while a bench runs, AGAINST who is compared with (comparison.py).
+much text is generated at most, TMPDIR where it lies while a bench runs.
 `convergence` takes its data sets from PROBLEM, values of C from CS, and core seconds that a peer may take from LIMIT
 (60); it has problems with bias alone if BIAS=yes, without it if BIAS=no.
 

@@ -1,29 +1,22 @@
-"""StreamSVM and others to the same objective: seconds, core seconds and memory, the stages, and what is promised.
-
-The environment variable AGAINST names who is measured beside StreamSVM and LIBLINEAR: modules of tests.bench.peers and
-contenders, such as `liblinear-multicore,snapml,sbm`.
-"""
+"""StreamSVM and others to the same objective: seconds, core seconds and memory, the stages, and what is promised."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from tests.bench import commands, contenders, reading
-from tests.bench.contenders import CONTENDERS
 from tests.bench.curve import LEVELS, REPEATS, difference, median_or_none
 from tests.bench.measurement import Comparison, compare
-from tests.bench.peers import PEERS, measure
+from tests.bench.peers import measure
 from tests.bench.prepared import Prepared, prepare_generated, prepare_real, size_limit
 from tests.bench.real_data import is_there
 from tests.bench.report import cell, header, prose, row
 from tests.bench.stages import stages_table
 from tests.bench.usage import Spent
 
-AGAINST = "liblinear-multicore,snapml"
 _REAL = ("imdb.train", "a9a", "mnist8", "news20", "skin_nonskin")
 
 # name -> what makes it in a directory
@@ -38,27 +31,11 @@ def run(name: str) -> Iterator[str]:
     if name in _REAL and not is_there(name):
         yield from prose("Not measured: the data is not available.")
         return
-    own, peers = chosen(os.environ.get("AGAINST", AGAINST))
     commands.compile_seconds()
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
-        found = compare(name, DATA[name](Path(directory) / name), own, peers)
+        found = compare(name, DATA[name](Path(directory) / name))
         yield from _levels_table(found)
     yield from stages_table(found)
-
-
-def chosen(against: str) -> tuple[list[str], list[str]]:
-    """Contenders and peers by the words of AGAINST; StreamSVM and LIBLINEAR are always among them.
-
-    Raises ValueError for a word that names none.
-    """
-    words = {word.strip().replace("_", "-") for word in against.split(",") if word.strip()}
-    modules = {name: module.replace("_", "-") for name, (module, _) in PEERS.items()}
-    unknown = words - {*CONTENDERS, *modules.values()}
-    if unknown:
-        choice = ", ".join(sorted({*CONTENDERS, *modules.values()}))
-        raise ValueError(f"AGAINST: no {', '.join(sorted(unknown))}; there are {choice}")
-    own = [name for name in CONTENDERS if name == "streamsvm" or name in words]
-    return own, [name for name, module in modules.items() if module == "liblinear" or module in words]
 
 
 def _levels_table(found: Comparison) -> Iterator[str]:
@@ -79,18 +56,16 @@ def _levels_table(found: Comparison) -> Iterator[str]:
     )
     levels = [words for level in LEVELS for words in (f"to {level:.0e}, s", "core")]
     yield from header("solver", "seconds are", *levels, "best", "loaded", "training", words=2)
-    for name in found.jobs:
-        yield _own_row(found, name, "training and certificates, from blocks on disk", found.training)
-        yield _own_row(found, f"{name}, next job", "start of both processes, training, certificates", found.next_job)
+    yield _own_row(found, "streamsvm", "training and certificates, from blocks on disk", found.training)
+    yield _own_row(found, "streamsvm, next job", "start of both processes, training, certificates", found.next_job)
     for name in found.peers:
         yield _peer_row(found, name)
     yield ""
 
 
-def _own_row(found: Comparison, title: str, words: str, spent: Callable[[float, str], Spent | None]) -> str:
-    name = title.partition(",")[0]
-    peak = [max(job.peak_bytes for job in done.values()) for done in found.jobs[name]]
-    return row(title, words, *_levels(lambda level: spent(level, name)), _best(found, name), "", _megabytes(peak))
+def _own_row(found: Comparison, title: str, words: str, spent: Callable[[float], Spent | None]) -> str:
+    peak = [max(job.peak_bytes for job in done.values()) for done in found.jobs]
+    return row(title, words, *_levels(spent), _best(found, "streamsvm"), "", _megabytes(peak))
 
 
 def _peer_row(found: Comparison, name: str) -> str:

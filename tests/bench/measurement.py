@@ -10,6 +10,7 @@ from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import commands, contenders, jobs, reading
 from tests.bench.contenders import C
 from tests.bench.curve import LEVELS, REPEATS, Point, median_or_none, median_spent_to
+from tests.bench.peers import PEERS
 from tests.bench.peers.liblinear import DEFAULT_EPS, setting
 from tests.bench.peers.measure import Measured, measure
 from tests.bench.prepared import Prepared
@@ -27,8 +28,8 @@ class Comparison:
 
     optimum      least objective known, at most `optimum_gap` (relative) above the least there is
     cache_bytes  of every StreamSVM job
-    jobs         of each contender, by name: a job for each level it was asked for
-    first_jobs   of StreamSVM, by level: on a dataset that no job has kept rows of
+    jobs         a job for each level that was asked for
+    first_jobs   by level: on a dataset that no job has kept rows of
     peers        by name
     commands     by level
     """
@@ -38,20 +39,20 @@ class Comparison:
     cache_bytes: int
     optimum: float
     optimum_gap: float
-    jobs: dict[str, list[dict[float, jobs.Finished]]] = field(default_factory=dict)
+    jobs: list[dict[float, jobs.Finished]] = field(default_factory=list)
     first_jobs: dict[float, list[jobs.Finished]] = field(default_factory=dict)
     peers: dict[str, list[Measured]] = field(default_factory=dict)
     ingests: list[commands.Command] = field(default_factory=list)
     commands: dict[float, list[commands.Command]] = field(default_factory=dict)
     readings: list[reading.Reading] = field(default_factory=list)
 
-    def next_job(self, level: float, contender: str = "streamsvm") -> Spent | None:
+    def next_job(self, level: float) -> Spent | None:
         """A job on the dataset as it is: start, training, certificates. None if the level was not certified."""
-        return median_spent([_certified(done, level, "spent") for done in self.jobs[contender]])
+        return median_spent([_certified(done, level, "spent") for done in self.jobs])
 
-    def training(self, level: float, contender: str = "streamsvm") -> Spent | None:
+    def training(self, level: float) -> Spent | None:
         """The same without the start of its processes."""
-        return median_spent([_certified(done, level, "training") for done in self.jobs[contender]])
+        return median_spent([_certified(done, level, "training") for done in self.jobs])
 
     def whole_run(self, level: float) -> Spent | None:
         """Text to certified model, in two steps: ingest, then the first job on what it made."""
@@ -91,9 +92,9 @@ class Comparison:
         return median_spent([found.whole or Spent(found.seconds + trained.seconds) for found in self.readings])
 
     def curves(self) -> dict[str, list[tuple[Point, ...]]]:
-        """Of contenders and peers, a curve a repeat."""
-        own = {name: [contenders.points(done) for done in several] for name, several in self.jobs.items()}
-        return {**own, **{name: [found.points for found in several] for name, several in self.peers.items()}}
+        """Of StreamSVM and of each peer, a curve a repeat."""
+        own = [contenders.points(done) for done in self.jobs]
+        return {"streamsvm": own, **{name: [found.points for found in several] for name, several in self.peers.items()}}
 
 
 def _certified(done: dict[float, jobs.Finished], level: float, what: str) -> Spent | None:
@@ -101,14 +102,14 @@ def _certified(done: dict[float, jobs.Finished], level: float, what: str) -> Spe
     return getattr(job, what) if job and job.result["converged"] else None
 
 
-def compare(name: str, data: Prepared, own: list[str], peers: list[str]) -> Comparison:
-    """Measure these contenders and peers on a data set, REPEATS times in turn; LIBLINEAR is one of the peers."""
+def compare(name: str, data: Prepared) -> Comparison:
+    """Measure StreamSVM and all peers on a data set, REPEATS times in turn."""
     dataset = data.directory / "dataset"
     commands.ingest_command(data.text, dataset)
     found = Comparison(name, data, jobs.tenth(read_manifest(dataset))[0], *_optimum(name, dataset))
     for _ in range(REPEATS):
-        _measure_streamsvm(found, dataset, own)
-        for peer in peers:
+        _measure_streamsvm(found, dataset)
+        for peer in PEERS:
             # A little below the last level, which the optimum found afterwards may lower.
             enough = found.optimum * (1 + 0.8 * LEVELS[-1])
             found.peers.setdefault(peer, []).append(measure(peer, data, C, enough))
@@ -134,15 +135,14 @@ def _with_best_optimum(found: Comparison) -> Comparison:
     return found
 
 
-def _measure_streamsvm(found: Comparison, dataset: Path, own: list[str]) -> None:
+def _measure_streamsvm(found: Comparison, dataset: Path) -> None:
     again = found.data.directory / "again"
     found.ingests.append(commands.ingest_command(found.data.text, again))
     for level in JUDGED:
         job = contenders.job(again, found.cache_bytes, level)
         found.first_jobs.setdefault(level, []).append(job)
     shutil.rmtree(again)
-    for name in own:
-        found.jobs.setdefault(name, []).append(contenders.climb(name, dataset, found.cache_bytes))
+    found.jobs.append(contenders.climb(dataset, found.cache_bytes))
     for level in JUDGED:
         options = ("-C", f"{C:g}", "--tolerance", "none", "--relative-gap", f"{level:g}", "--max-passes", "1000000")
         bound = ("--max-seconds", f"{contenders.MOST_SECONDS:g}")

@@ -45,7 +45,7 @@ def stages_table(found: Comparison) -> Iterator[str]:
 
 
 def _phase(found: Comparison, phase: str, level: float) -> Spent | None:
-    done = (job.get(level) for job in found.jobs["streamsvm"])
+    done = (job.get(level) for job in found.jobs)
     return median_spent([job.phases[phase] if job and job.result["converged"] else None for job in done])
 
 
@@ -65,7 +65,7 @@ def _cells(spent: Spent | None) -> tuple[str, str, str]:
 
 
 def _job_came_to(found: Comparison, level: float) -> str:
-    done = [job[level].certificate for job in found.jobs["streamsvm"] if level in job]
+    done = [job[level].certificate for job in found.jobs if level in job]
     return _off([certificate["primal_objective"] for certificate in done], found.optimum)
 
 

@@ -18,6 +18,4 @@ PEERS: dict[str, tuple[str, dict[str, int]]] = {
     "liblinear-multicore, 2 threads": ("liblinear_multicore", {"threads": 2}),
     "Snap ML, 1 thread": ("snapml", {"threads": 1}),
     "Snap ML, 2 threads": ("snapml", {"threads": 2}),
-    "SGDClassifier": ("sgd", {}),
-    "OCAS": ("ocas", {}),
 }

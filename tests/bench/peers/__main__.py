@@ -37,7 +37,7 @@ def main(name: str, directory: Path, C: float, enough: float, most_seconds: floa
     for trial in trials:
         ran += time.monotonic() - began
         peak_bytes = peak.take()
-        objective = trial.w if isinstance(trial.w, float) else data.primal_objective(trial.w, C)
+        objective = data.primal_objective(trial.w, C)
         found = {"setting": trial.setting, "objective": objective, "peak_bytes": peak_bytes}
         print(json.dumps({**found, **asdict(trial.spent)}), flush=True)
         if trial.may_end and (objective <= enough or ran > most_seconds):
