@@ -11,6 +11,7 @@ from streamsvm.service.jobs.progress.progress import _phase, progress
 from streamsvm.service.processes.run import ProcessRun
 from streamsvm.storage.machine.compile_time import COMPILE_TIME, CompileTime
 from streamsvm.storage.run.state import compile_seconds, create_state, telling_compiling
+from streamsvm.trainer.newton.scans import Interrupted, go_on
 from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.updates.limits import Elapsed, JobLimits
 
@@ -91,6 +92,21 @@ def test_a_process_that_compiles_is_not_silent(tmp_path, process):
     assert run._silence(process) < 0.0
     control[f"{process}_compiles_since"] = time.monotonic() - 1e5
     assert run._silence(process) >= 300.0
+
+
+def test_a_trainer_may_say_for_how_long_it_will_be_silent(tmp_path):
+    """While LAPACK works no thread of the process can give a sign of life."""
+    state = create_state(tmp_path, 1, 1)
+    shared, run = SharedState(state, deferred=False), object.__new__(ProcessRun)
+    run.control, run._started = state.control, -1e9
+    shared.beat()
+    go_on(shared, 100.0)
+    assert -100.0 <= run._silence("trainer") < -90.0
+    shared.beat()
+    assert 0.0 <= run._silence("trainer") < 10.0
+    state.control["stop"] = 1
+    with pytest.raises(Interrupted):
+        go_on(shared, 100.0)
 
 
 def test_the_time_of_a_job_stands_still_while_the_trainer_compiles(tmp_path, clock):
