@@ -5,6 +5,7 @@ import signal
 import subprocess
 import tempfile
 
+import httpx
 import numpy as np
 import pytest
 
@@ -21,6 +22,17 @@ ENDLESS = {
     "pace": "fixed",
     "cache_bytes": 1 << 17,
 }
+
+
+@pytest.fixture(autouse=True, scope="package")
+def answers_are_as_the_document_says():
+    """Holds every answer that a test gets against the OpenAPI document: no field is missing, and no other is there."""
+    from tests.api.answers import checked  # noqa: PLC0415 - it takes a second, which other folders have no need of
+
+    request = httpx.Client.request
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpx.Client, "request", lambda *words, **more: checked(request(*words, **more)))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from scipy import sparse
 from streamsvm.storage.models.probability import fit_sigmoid
 from streamsvm.trainer.problem.losses import crammer_singer
 from streamsvm.trainer.problem.row_encoder import deal
-from tests.contracts.problems import libsvm_text, random_problem, stored_rows
+from tests.contracts.problems import libsvm_text, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN
 from tests.end_to_end.test_lanes import CLASSES, EXACT, model_file, rows
@@ -102,15 +102,6 @@ def test_folds_are_judged_by_rows_held_out(many, rows):
     assert [lane["fold"] for lane in ended["result"]["lanes"]] == [0, 0, 1, 1, 2, 2, None, None]
 
 
-def test_a_fold_that_holds_all_rows_of_a_class_is_refused(many):
-    lines = [f"{label},{k},{1 if label == 1 else k}" for label in (1, 2, 3) for k in range(20)]
-    text = "\n".join(["y,x,person", *lines]).encode()
-    query = "label_column=y&group_column=person&format=csv"
-    assert httpx.put(f"{many.url}/v1/datasets/few?{query}", content=text, **PLAIN).status_code == 201
-    ended = many.wait_until_ended(many.submit(dataset="few", folds=2, **JOINT))
-    assert (ended["state"], ended["failure"]["code"]) == ("failed", "fold_without_class")
-
-
 def test_two_labels_in_folds(many, problem):
     many.upload("pair-of-folds", libsvm_text(*(each[:600] for each in problem)))
     spec = {**EXACT, **JOINT, "dataset": "pair-of-folds", "folds": 2, "probability": "sigmoid"}
@@ -131,26 +122,3 @@ def test_a_job_begins_with_what_another_found_and_goes_on(many):
     fields = {"dataset": "many", "bias": None, "warm_start": first["id"]}
     answer = httpx.post(f"{many.url}/v1/jobs", json=fields, **PLAIN)
     assert answer.json()["code"] == "warm_start" and "multiclass" in answer.json()["detail"]
-
-
-def test_names_of_labels_and_many_classes(many):
-    X, _ = random_problem(800, 60, seed=2)
-    rng = np.random.default_rng(2)
-    y = np.argmax(X @ rng.normal(size=(X.shape[1], 19)), axis=1)
-    header = ",".join(["label", *(f"x{k}" for k in range(X.shape[1]))])
-    lines = (
-        f"c{label:02d}," + ",".join(f"{value!r}" for value in row.tolist())
-        for label, row in zip(y, X.toarray(), strict=True)
-    )
-    table = httpx.put(
-        f"{many.url}/v1/datasets/named", content="\n".join([header, *lines]) + "\n",
-        headers={"Content-Type": "text/csv"}, **PLAIN,
-    )  # fmt: skip
-    assert table.status_code == 201, table.text
-    ended = many.wait_until_ended(many.submit(dataset="named", C=0.2, **JOINT, **EXACT))
-    assert ended["state"] == "succeeded", ended["failure"]
-    labels = tuple(np.unique(y).tolist())
-    theirs = objective(best(X, y, 0.2, labels), X, y, 0.2, labels)
-    assert ended["result"]["certificate"]["primal_objective"] == pytest.approx(theirs, rel=1e-6)
-    told = weights(model_file(many, ended["model_id"], "npz"), "labels").tolist()
-    assert told == [f"c{label:02d}" for label in labels]

@@ -194,19 +194,20 @@ def test_the_command_says_how_each_C_did_and_writes_the_best(run_here, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("rows", "code"),
+    ("rows", "code", "multiclass"),
     [
-        ([("a", 1), ("b", 1)] * 20, "empty_fold"),
-        ([("a", 1)] * 20 + [("b", 2)] * 20, "fold_without_class"),
-        ([("a", 1)] * 30 + [("b", k) for k in range(2, 20)] * 2, "fold_without_class"),
+        ([("a", 1), ("b", 1)] * 20, "empty_fold", "one_vs_rest"),
+        ([("a", 1)] * 20 + [("b", 2)] * 20, "fold_without_class", "one_vs_rest"),
+        ([("a", 1)] * 30 + [("b", k) for k in range(2, 20)] * 2, "fold_without_class", "one_vs_rest"),
+        ([(k, 1 if k == 1 else 2 + n) for k in (1, 2, 3) for n in range(20)], "fold_without_class", "crammer_singer"),
     ],
 )
-def test_groups_that_make_no_folds(service, rows, code):
-    """One group alone, a class in one group each, a class in one group."""
+def test_groups_that_make_no_folds(service, rows, code, multiclass):
+    """One group alone, a class in one group each, a class in one group, and so where classes are one problem."""
     name = f"groups{len(rows)}-{rows[1][1]}-{code}".replace("_", "-")
     text = "y,x,person\n" + "".join(f"{label},{k % 5},{group}\n" for k, (label, group) in enumerate(rows))
     query = "label_column=y&group_column=person&format=csv"
     assert httpx.put(f"{service.url}/v1/datasets/{name}?{query}", content=text.encode(), **PLAIN).status_code == 201
-    ended = service.wait_until_ended(service.submit(dataset=name, folds=2, cache_bytes=1 << 17))
+    ended = service.wait_until_ended(service.submit(dataset=name, folds=2, multiclass=multiclass))
     assert (ended["state"], ended["failure"]["code"]) == ("failed", code)
     assert ended["failure"]["hint"]

@@ -1,8 +1,6 @@
 """Feature maps through the service: text, strings and curves, jobs, crashes, models that take raw rows."""
 
 import io
-import os
-import signal
 
 import httpx
 import numpy as np
@@ -14,7 +12,6 @@ from sklearn.svm import LinearSVC
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.predictor import Predictor
 from tests.contracts.problems import libsvm_text
-from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import PLAIN
 
 WIDTH = 1 << 14
@@ -137,13 +134,3 @@ def test_lanes_and_folds_train_on_mapped_rows(service):
     X, _ = ring(50, seed=1)
     found = post(service, ended, "predict", json={"rows": [{"1": float(a), "2": float(b)} for a, b in X]}).json()
     assert len(found["predictions"][0]["probability"]) == 2
-
-
-def test_a_killed_job_makes_the_same_model_with_its_maps(service):
-    maps = ["scale", {"pairs": {"bits": 12}}]
-    spec = {**ENDLESS, "features": maps, "max_passes": 12, "cache_bytes": 1 << 18, "checkpoint_seconds": 0.1}
-    undisturbed = service.model(service.wait_until_ended(service.submit(**spec)))
-    job = service.submit(**spec)
-    service.wait_for_pass(job, 3)
-    os.kill(service.processes.one("streamsvm.trainer.process"), signal.SIGKILL)
-    assert service.model(service.wait_until_ended(job)) == undisturbed

@@ -1,9 +1,7 @@
 """Kernel machines through the service: text, job, crash, model, predictions by others' programs."""
 
 import io
-import os
 import shutil
-import signal
 import subprocess
 
 import httpx
@@ -96,17 +94,6 @@ def test_names_values_of_C_folds_and_probabilities(service, datasets):
     values = predictor.decision_values(X)
     assert np.mean(predictor.labels(values) == y) > 0.95
     assert predictor.probabilities(values).sum(axis=1) == pytest.approx(1.0)
-
-
-def test_a_killed_job_makes_the_same_machine(service):
-    spec = {**ENDLESS, **RBF, "max_passes": 40, "checkpoint_seconds": 0.1}
-    undisturbed = service.model(service.wait_until_ended(service.submit(**spec)))
-    job = service.submit(**spec)
-    service.wait_for_pass(job, 4)
-    os.kill(service.processes.one("streamsvm.trainer.process"), signal.SIGKILL)
-    ended = service.wait_until_ended(job)
-    assert ended["attempt"] > 1
-    assert service.model(ended) == undisturbed
 
 
 def test_a_gamma_that_says_nothing_is_warned_of(service, datasets):

@@ -1,15 +1,11 @@
 """Jobs of several problems over the same rows: classes and values of C, in the service and on the command line."""
 
 import json
-import os
-import signal
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 
-from streamsvm.storage.run.checkpoint import SLOTS
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN, wait_for
@@ -101,41 +97,6 @@ def test_the_history_goes_on_from_lane_to_lane(many):
     assert ended["progress"]["lane"] == shown
     seconds = [each["elapsed_seconds"] for each in passes]
     assert seconds == sorted(seconds)
-
-
-OF_THE_FIRST = {f"0000/{slot}" for slot in SLOTS}
-SPEC = {"dataset": "many", "C": [0.1, 1.0, 10.0], "pace": "fixed", "tolerance": 1e-4, "cache_bytes": 1 << 17}
-
-
-def contents(service, ended) -> list[bytes]:
-    """w of each model."""
-    assert ended["state"] == "succeeded", ended["failure"]
-    return [weights(model_file(service, model["model_id"], "npz")).tobytes() for model in ended["result"]["models"]]
-
-
-def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows):
-    """Of twelve lanes, side by side."""
-    undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC)))
-    service = new_service().start()
-    service.upload("many", libsvm_text(*rows))
-    job = service.submit(**SPEC)
-    for pass_ in (2, 7):
-        wait_for(lambda n=pass_: (p := service.job(job)["progress"]) and p["pass"] >= n)
-        os.kill(service.processes.one("streamsvm.service.processes.worker"), signal.SIGKILL)
-        wait_for(lambda n=pass_: service.job(job)["attempt"] > 1 + (n > 2))
-    assert contents(service, service.wait_until_ended(job)) == undisturbed
-    left = service.data_dir / "jobs" / job / "lanes"
-    wait_for(lambda: _names_below(left) <= OF_THE_FIRST)
-
-
-def _names_below(lanes):
-    """While some of them are being removed."""
-    return {
-        f"{Path(lane).name}/{name}"
-        for lane, folders, files in os.walk(lanes)
-        if lane != str(lanes)
-        for name in (*folders, *files)
-    }
 
 
 def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(service):

@@ -1,20 +1,16 @@
-"""A job that goes from sweeps to Newton steps: its progress, history, events and page say so, after a kill, too."""
+"""A job that goes from sweeps to Newton steps: its progress, history, events and page say so."""
 
 import json
-import os
-import signal
 
 import httpx
 import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.trainer.newton.choice import LEAST_SWEEPS
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import PLAIN, wait_for
 
-TRAINER = "streamsvm.trainer.process"
 SPEC = {"dataset": "table", "bias": 1.0, "C": 100.0, "relative_gap": 1e-9, "checkpoint_seconds": 0.05}
 
 
@@ -73,28 +69,3 @@ def test_a_job_goes_from_sweeps_to_newton_steps_and_says_so(table, undisturbed):
     assert told[-1][1]["result"]["newton_steps"] == len(steps)
     page = httpx.get(f"{table.url}/jobs/{job['id']}", **PLAIN).text
     assert f"{len(sweeps)} sweeps, {len(steps)} Newton steps in {steps[-1]['scans']} scans" in page
-
-
-def test_killed_among_its_newton_steps_it_goes_on_with_them(table, undisturbed):
-    job = table.submit(**SPEC)
-    directory = table.data_dir / "jobs" / job
-
-    def kept():
-        newest = newest_checkpoint(directory)
-        return newest is not None and "newton" in newest.names and newest.about["control"]["newton_steps"]
-
-    before = wait_for(kept)
-    os.kill(table.processes.one(TRAINER), signal.SIGKILL)
-    ended = table.wait_until_ended(job)
-    assert (ended["state"], ended["attempt"]) == ("succeeded", 2), ended["transitions"]
-    (requeued,) = [step for step in ended["transitions"][1:] if step["state"] == "queued"]
-    assert 0 <= requeued["lost_seconds"] < 5  # on a busy machine, too
-    assert ended["result"]["stop_reason"] == "relative_gap"
-    passes = history(table, ended)
-    steps = [step for record in passes for step in record["newton"]]
-    # The checkpoint it goes on from may be a later one.
-    assert steps[0]["step"] > before and all("sweeps" not in record for record in passes)
-    assert ended["result"]["sweeps"] >= LEAST_SWEEPS and ended["result"]["newton_steps"] == steps[-1]["step"]
-    expected, _ = undisturbed
-    found = [each["result"]["certificate"]["primal_objective"] for each in (ended, expected)]
-    assert found[0] == pytest.approx(found[1], rel=2e-9)
