@@ -75,7 +75,9 @@ class CrossValidation:
     ) -> None:
         self._plan, self.Cs = plan, plan.spec.Cs if Cs is None else Cs
         self._job_dir = job_dir
-        self._known = known._known | known._found if known else {}
+        self._known: dict[float, tuple[dict[str, Any], Sigmoid | None]] = {}
+        if known:
+            self._known = known._known | known._found
 
     @cached_property
     def figures(self) -> list[dict[str, Any]]:
