@@ -176,7 +176,7 @@ class Display:
         for each in result.get("cv", ()):
             metrics = ", ".join(scored(score_in(each, name)) for name in each["mean"])
             self.say(f"C = {short(each['C'])}: {metrics}" + (", selected" if each["C"] == result["selected_C"] else ""))
-            for line in _in_liblinears_words(each["all"]) if len(each["folds"]) > 1 else ():
+            for line in _in_liblinears_words(each["all"]) if len(each["folds"]) > 1 == len(result["cv"]) else ():
                 self.say(line)
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:

@@ -14,7 +14,7 @@ import pytest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.libsvm import LibsvmParser
-from streamsvm.service.commands.demo import FLIPPED, TEST, TRAINING, Corpus, streamsvm, write_text
+from streamsvm.service.commands.demo import FLIPPED, TEST, TRAINING, VALUES, Corpus, Ran, compare, streamsvm, write_text
 from streamsvm.service.errors import ServiceError
 from tests.end_to_end.service import STREAMSVM, is_running, wait_for
 from tests.kernels import compiled_in, listening
@@ -57,7 +57,7 @@ def left_in(environment):
 
 
 def test_a_first_run_compiles_each_kernel_once_and_shows_it_all(place, tmp_path):
-    environment = {**place, **listening(tmp_path), "PYTHONIOENCODING": "utf-8"}
+    environment = {**place, **listening(tmp_path), "PYTHONIOENCODING": "utf-8", "PATH": ""}
     code, said = on_a_terminal(environment, "--size", "3MB")
     assert code == 0, said
     pids, kernels = compiled_in(tmp_path)
@@ -65,14 +65,31 @@ def test_a_first_run_compiles_each_kernel_once_and_shows_it_all(place, tmp_path)
     assert len(set(kernels)) == len(kernels)
     # Two processes compile ahead; whatever came later found all of it.
     assert len(set(pids)) == 2
-    assert "█" in said and "sweep 1 to " in said and "tolerance" in said
-    (peak,) = re.findall(r"peak memory of all processes together: (\d+\.\d) MiB", said)
-    assert 50 < float(peak) < 600
+    assert "pass 1 block " in said
+    assert "There is no comparison with LIBLINEAR: its program is not installed." in said
+    assert re.findall(r"C = ([\d.]+): accuracy 0\.", said) == list(VALUES) and said.count(", selected") == 1
     assert re.search(r"by more than \d\.\de-\d\d of it", said)
     (accuracy,) = re.findall(r"accuracy (\d+\.\d+)% \(\d+/2000\)", said)
     assert float(accuracy) > 65
     assert "What to do next:" in said
     assert not left_in(place)
+
+
+def test_liblinear_runs_once_for_each_C(tmp_path, monkeypatch, capsys):
+    program = tmp_path / "train"
+    program.write_text('#!/bin/sh\necho "$*" >> runs\nexec sleep 0.2\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("streamsvm.service.commands.demo.LIBLINEAR", ("train",))
+    compare(tmp_path, Ran(1.25, 100 << 20), 1 << 20)
+    runs = (tmp_path / "runs").read_text().splitlines()
+    assert [run.split()[4] for run in runs] == list(VALUES) and {run.split()[5] for run in runs} == {"train.svm"}
+    said = capsys.readouterr().out
+    assert "StreamSVM: 1.2 s, 100.0 MiB, at most 640MiB" in said
+    (peak,) = re.findall(r"LIBLINEAR: \d+\.\d s, (\d+\.\d) KiB of memory", said)
+    assert float(peak) > 50
+    compare(tmp_path, Ran(1.25, 100 << 20), 5 << 30)
+    assert "it would hold some 5.0 GiB" in capsys.readouterr().out
 
 
 def test_interrupted_it_leaves_nothing(place):

@@ -15,7 +15,7 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.cli import main
 from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.end_to_end.service import PATIENCE_SECONDS, STREAMSVM
-from tests.pages import blocks, page, section
+from tests.pages import ROOT, blocks, page, section
 from tests.reference.libsvm import has_program
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not available")
@@ -88,6 +88,28 @@ def test_quick_start_with_curl(service, folder, programs, problem):
 
 def test_the_first_page_has_no_block_that_nobody_runs(programs):
     assert len(re.findall(r"^```\w", page(), re.MULTILINE)) == len(programs)
+
+
+def test_from_a_table_to_a_score(service, tmp_path, monkeypatch):
+    """Every block of the page, in its order, in one folder."""
+    text = (ROOT / "service" / "first-day.md").read_text()
+    programs, scripts = blocks(text, "python"), blocks(text, "sh")
+    assert len(re.findall(r"^```\w", text, re.MULTILINE)) == len(programs + scripts)
+    monkeypatch.chdir(tmp_path)
+    exec(programs[0], {})
+    *typed, requests = scripts
+    assert "(service/first-day.md)" in page()
+    for script, words in zip(typed, ("C = 1: accuracy 0.", "+-", ", selected", "accuracy "), strict=True):
+        said = run(f"exec 2>&1\n{script}", tmp_path)
+        assert words in said and "error" not in said, said
+    assert "a table of 5 columns without names, 2 of categories, labels in column 5" in said
+    assert (tmp_path / "predicted.csv").read_text().startswith("label,decision_value\n")
+    found: dict = {}
+    exec(programs[1], found)
+    assert found["model"].score("new.csv") > 0.8 and len(found["labels"]) == 500
+    assert "http://localhost:8000" in requests
+    answers = run(requests.replace("http://localhost:8000", service.url), tmp_path)
+    assert '"score":{"metric":"accuracy"' in answers and '"judged":"accuracy ' in answers
 
 
 def test_session(service, folder):
