@@ -5,7 +5,7 @@ exit code. Only the module of the command that runs is imported: some take a sec
 """
 
 COMMANDS = {
-    "demo": "Try it all on generated text: train out of core, certify, predict.",
+    "demo": "Try eight values of C on generated text, beside LIBLINEAR.",
     "train": "Train a model on a file.",
     "predict": "Predict the labels of a file, or numbers, with a model file.",
     "evaluate": "Evaluate a model file on a file whose rows have labels.",

@@ -1,4 +1,4 @@
-"""Try it all on generated text: eight values of C from one stream, beside LIBLINEAR's eight runs; then predict."""
+"""Try eight values of C on generated text, beside LIBLINEAR."""
 
 import argparse
 import json

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from streamsvm.service.datasets.views import input_words
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.service.remote.client import Client
@@ -138,7 +137,7 @@ _SHOWN = (
 )
 
 
-_WRITERS: dict[str, Callable[[Any], str]] = {"input": input_words, "score": scored, "certificate": reached}
+_WRITERS: dict[str, Callable[[Any], str]] = {"score": scored, "certificate": reached}
 
 
 def _view(options: argparse.Namespace) -> dict[str, Any]:
@@ -159,6 +158,10 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
 
 def _text(name: str, value: Any) -> str:
     """Write a value of a model's view in words."""
+    if name == "input":
+        from streamsvm.service.datasets.views import input_words  # noqa: PLC0415 - slow to import
+
+        return input_words(value)
     if name in _WRITERS:
         return _WRITERS[name](value)
     if isinstance(value, bool):
