@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm import InputWarning, InvalidInput, StreamSVC, StreamSVR
 from streamsvm import workspace as workspace_module
+from tests.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +99,8 @@ def test_a_chunk_that_is_wrong_is_told(problem, size):
         fit(iter([(X, y[:-1])]))
     with pytest.raises(ZeroDivisionError):
         fit((X / (1 // k), y) for k in (1, 0))
-    with pytest.raises(InvalidInput, match="columns") as caught:
+    with refused(InvalidInput, "bad_batch", match="columns"):
         fit(iter([(X, y), (X[:, :-1], y)]))
-    assert caught.value.code == "bad_batch"
 
 
 def test_a_pyarrow_dataset(problem, in_memory, tmp_path):

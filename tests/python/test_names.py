@@ -8,6 +8,7 @@ import pytest
 
 from streamsvm import InvalidInput, StreamSVC, load
 from streamsvm.prediction import FittedModel
+from tests.refusals import refused
 
 NAMES = ["income", "debt", "noise"]
 X = np.random.default_rng(0).standard_normal((60, 3)).round(3)
@@ -45,9 +46,8 @@ def test_columns_are_found_by_name(fitted, kind):
     with pytest.warns(UserWarning, match=r"left out: 2 \(id, when\)"):
         found = fitted.decision_function(frame(kind, NAMES[::-1], id=np.arange(60), when=y))
     assert found == pytest.approx(expected, rel=1e-12)
-    with pytest.raises(InvalidInput, match="lacks columns of the model: noise") as caught:
+    with refused(InvalidInput, "column_missing", match="lacks columns of the model: noise"):
         fitted.predict(frame(kind, NAMES[:2]))
-    assert caught.value.code == "column_missing"
 
 
 def test_matrices_are_taken_by_place(fitted):
@@ -123,9 +123,8 @@ def test_without_names(fitted, tmp_path):
     found = StreamSVC().fit(path)
     assert not hasattr(found, "feature_names_in_")
     assert values(found, X) == pytest.approx(values(fitted, frame("pandas")), rel=1e-3)
-    with pytest.raises(InvalidInput, match="without names") as caught:
+    with refused(InvalidInput, "header_differs", match="without names"):
         found.predict(frame("pandas"))
-    assert caught.value.code == "header_differs"
 
 
 def test_names_that_are_not_those_of_the_model(fitted):

@@ -18,6 +18,7 @@ from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.service import Service
+from tests.refusals import refused
 
 pandas = pytest.importorskip("pandas")
 
@@ -118,9 +119,8 @@ def test_a_job_is_stopped_resumed_and_cancelled(client):
 
 
 def test_what_the_service_refuses_is_raised(client, tmp_path):
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "C_range"):
         client.submit("rows", C=-1)
-    assert caught.value.code == "C_range"
     (tmp_path / "bad.svm").write_text("1 1:1\n1 x:1\n")
     with pytest.raises(InputError) as fault:
         client.add_dataset("bad", tmp_path / "bad.svm")
@@ -293,9 +293,8 @@ def test_a_frame_is_sent_batch_by_batch(client):
 
     dataset = client.add_dataset("batches", pyarrow.RecordBatchReader.from_batches(schema, batches()))
     assert dataset.view["rows"] == 64 * 50_000 and max(sent) < sent[0] + (8 << 20)
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "column_type"):
         client.add_dataset("words", pyarrow.table({"a": [[1], [2]], "label": [1, 2]}))
-    assert caught.value.code == "column_type"
 
 
 class OnlyAStream:
@@ -315,6 +314,5 @@ def test_a_service_says_what_is_wrong_with_rows(of_table, tmp_path):
         book.writestr("[Content_Types].xml", "<Types/>")
     with pytest.raises(InputError, match="workbook"):
         model.predict(tmp_path / "t.xlsx")
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "wrong_type"):
         model.predict([1.0, 2.0])
-    assert caught.value.code == "wrong_type"

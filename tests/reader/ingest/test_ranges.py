@@ -25,6 +25,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.fetch import Share
 from streamsvm.reader.sources.files import list_files
 from streamsvm.storage.blocks.manifest import read_manifest
+from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[3]
 SVM = b"".join(b"%d 1:%d 3:0.5\n" % (k % 2, k + 1) for k in range(200))
@@ -218,17 +219,15 @@ def test_a_file_that_changed_is_the_fault_of_what_was_read_of_it(tmp_path):
     folder = fill(tmp_path / "in", SVM, b"spam\n")
     found = parts(folder)
     (folder / "part-1").write_bytes(b"spax\n")
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "source_changed"):
         rows_of(found, tmp_path)
-    assert caught.value.code == "source_changed"
 
 
 def test_all_together_are_held_to_the_limits(tmp_path):
     folder = fill(tmp_path / "in", SVM, SVM)
     limits = InputLimits(max_bytes=len(SVM) + 10)
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "decompressed_too_large"):
         ingest(SourceInput(list_files([f"{folder}/*"]), limits), tmp_path / "data", limits=limits)
-    assert caught.value.code == "decompressed_too_large"
     assert not (tmp_path / "data").exists()
 
 

@@ -14,6 +14,7 @@ from streamsvm.reader.options import InputOptions, add_input_options, input_opti
 from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.reader.parsers.sniff import recognise
 from tests.contracts.problems import joined, stored_rows
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,8 @@ def test_formats_are_told_by_their_content(head, format_):
 
 @pytest.mark.parametrize("text", ["1,2,3\n4,5,6\n".encode("utf-16"), bytes(range(256)) * 2], ids=["utf-16", "binary"])
 def test_what_is_no_text_is_not_read_as_some(text):
-    with pytest.raises(InputError, match="no text") as error:
+    with refused(InputError, "unknown_format", match="no text"):
         recognise(text)
-    assert error.value.code == "unknown_format"
 
 
 def test_options_survive_the_command_line():
@@ -71,9 +71,8 @@ def test_csv_becomes_a_dataset(tmp_path, text):
     [{"delimiter": ","}, {"label_column": "1"}, {"label_type": "string"}, {"weight_column": "1"}, {"header": "no"}],
 )
 def test_an_option_the_format_does_not_have(tmp_path, option):
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "option_unused") as caught:
         ingest([b"1 1:1\n"], tmp_path / "data", InputOptions(**option))
-    assert caught.value.code == "option_unused"
     assert caught.value.hint == HINTS["option_unused"]
     assert list(tmp_path.iterdir()) == []
 
@@ -87,9 +86,8 @@ def test_the_number_of_features_can_be_told(tmp_path, text, base, n_features):
     for wanted in (n_features, n_features + 3):
         told = ingest([text], tmp_path / f"{wanted}", InputOptions(index_base=base, n_features=wanted))
         assert told.n_features == wanted
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "too_many_features"):
         ingest([text], tmp_path / "less", InputOptions(index_base=base, n_features=n_features - 1))
-    assert caught.value.code == "too_many_features"
     with pytest.raises(InputError):
         ingest([text], tmp_path / "beyond", InputOptions(n_features=10), InputLimits(max_features=9))
 
@@ -160,7 +158,6 @@ def test_rejected_rows_are_in_the_manifest(tmp_path):
 
 def test_nothing_but_bad_rows(tmp_path):
     for text in (b"x\ny\n", b"1,inf\n1,y\n"):
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, "no_rows"):
             ingest([text], tmp_path / "data", InputOptions(on_bad_row="skip"))
-        assert caught.value.code == "no_rows"
     assert list(tmp_path.iterdir()) == []

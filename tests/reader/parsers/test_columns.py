@@ -17,6 +17,7 @@ from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.storage.blocks.manifest import read_manifest, read_profile
 from tests.contracts.problems import stored_rows
+from tests.refusals import refused
 
 TABLE = {
     "id": list(range(20)), "day": ["2024-01-31"] * 20, "label": [k % 2 for k in range(20)],
@@ -178,6 +179,5 @@ def test_names_take_time_in_proportion_and_have_a_bound():
     backwards = ",".join(f"f{k}" for k in reversed(range(50_000)))
     (rows,) = further.parse_chunks([f"{backwards}\n".encode() + b",".join([b"2"] * 50_000) + b"\n"])
     assert rows.nnz == 49_999
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "too_many_columns"):
         list(CsvParser(InputOptions("csv"), InputLimits()).parse_chunks([b"1," * MOST_COLUMNS + b"1\n"]))
-    assert caught.value.code == "too_many_columns"

@@ -18,6 +18,7 @@ from streamsvm.reader.parsers.label_names import LabelNames, group_of, groups_of
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import stored_rows
+from tests.refusals import refused
 
 NAMES = ["cat", "dog", "Ärger", "12", "a,b", 'say "x"', "NA"]
 
@@ -197,30 +198,26 @@ def test_labels_of_another_type_are_not_added(tmp_path):
         (as_npz({"y": [1.0], "x": [1.0]}), InputOptions("npz")),
         (b"y,x\n1,1\n", InputOptions("csv", label_type="number")),
     ):
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, "label_type"):
             append_rows([text], tmp_path / "data", options, InputLimits(), threads=1)
-        assert caught.value.code == "label_type"
     ingest([b"1 1:1\n-1 1:2\n"], tmp_path / "numbers")
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "not_numeric"):
         append_rows([b"y,x\na,1\n"], tmp_path / "numbers", InputOptions("csv"), InputLimits(), threads=1)
-    assert caught.value.code == "not_numeric"
     assert len(Dataset(tmp_path / "data").manifest.blocks) == 1
 
 
 def test_names_that_are_no_classes_are_refused():
     names = LabelNames("string")
     assert names.numbers([str(k) for k in range(10_000)]).max() == 9_999
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "too_many_labels") as caught:
         names.numbers(["one more"])
-    assert caught.value.code == "too_many_labels"
     assert "label_column" in caught.value.hint
 
 
 def test_a_column_has_one_use(tmp_path):
     for options in ({"weight_column": "y"}, {"weight_column": "x", "group_column": "x"}):
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, "same_column"):
             ingest([b"y,x,z\n1,1,1\n"], tmp_path / "data", InputOptions("csv", **options))
-        assert caught.value.code == "same_column"
     for option in ("weight_column", "group_column"):
         with pytest.raises(InputError) as caught:
             ingest([b"y,x,z\n1,1,1\n"], tmp_path / "data", InputOptions("csv", **{option: "none"}))

@@ -15,6 +15,7 @@ from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from tests.contracts.problems import joined
+from tests.refusals import refused
 
 LIMITS = InputLimits()
 
@@ -135,9 +136,8 @@ def test_what_is_accepted(text, options, size):
 
 def test_a_number_that_is_also_a_name_is_refused():
     text = b"2,1,7\n7,8,9\n"
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "column_ambiguous") as caught:
         read(text, header="yes", label_column="1")
-    assert caught.value.code == "column_ambiguous"
     assert "-3 is the one, -2 the other" in caught.value.hint
     assert read(text, header="yes", label_column="-3")[1] == [7.0]
     assert read(text, header="yes", label_column="-2")[1] == [8.0]
@@ -197,9 +197,8 @@ def test_a_line_of_delimiters_is_a_row():
 
 
 def test_too_many_columns():
-    with pytest.raises(InputError) as caught:
+    with refused(InputError, "too_many_features"):
         list(CsvParser(InputOptions(), InputLimits(max_features=2)).parse_chunks([b"1,2,3,5\n"]))
-    assert caught.value.code == "too_many_features"
 
 
 def test_a_line_too_long():

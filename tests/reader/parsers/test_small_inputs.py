@@ -15,6 +15,7 @@ from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.fields import FieldReader
 from tests.end_to_end.cgroup import reason_unusable, run_in
+from tests.refusals import refused
 
 HEADERS = [
     b"[" * 9000,
@@ -40,9 +41,8 @@ def test_a_header_that_is_none(tmp_path, header):
         for name in ("data", "indices", "indptr", "shape", "y"):
             archive.writestr(f"{name}.npy", array(header))
     for format_, data, code in (("npz", file.getvalue(), "bad_npz"), ("batches", array(header), "bad_batch")):
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, code):
             ingest([data], tmp_path / "data", InputOptions(format_))
-        assert caught.value.code == code
     assert not list(tmp_path.iterdir())
 
 
@@ -83,9 +83,8 @@ def test_a_line_of_millions_of_columns_is_refused_without_taking_it_apart(fields
     text = b"y,a\n1,2\n1,2\n" + fields * 8_000_000 + b"\n"
     tracemalloc.start()
     try:
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, "column_count"):
             list(CsvParser(InputOptions("csv", missing="zero"), InputLimits()).parse_chunks([text]))
-        assert caught.value.code == "column_count"
         assert tracemalloc.get_traced_memory()[1] < 200 << 20
     finally:
         tracemalloc.stop()

@@ -21,6 +21,7 @@ from streamsvm.reader.sources.files import (
     list_files,
     located,
 )
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -92,9 +93,8 @@ def test_what_lies_below_a_prefix(url, prefix, is_allowed):
 def test_what_is_not_installed_is_named_with_its_command(monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     for scheme, extra in (("s3", "s3"), ("gs", "gcs"), ("az", "azure")):
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, "not_installed") as caught:
             check_installed(located(f"{scheme}://b/k"))
-        assert caught.value.code == "not_installed"
         assert caught.value.hint == f"pip install 'streamsvm[{extra}]'"
     check_installed(located("/a"))
 
@@ -107,9 +107,8 @@ def test_files_of_this_machine(tmp_path):
     assert [file.url.rpartition("/")[2] for file in found] == ["b10.svm", "b2.svm", "a.svm", "odd[1].svm"]
     assert [file.size for file in found] == [14, 12, 10, 20]
     for name, code in (("none*", "source_empty"), ("none", "source_not_found"), ("b3.svm", "source_is_folder")):
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, code):
             list_files([f"{tmp_path}/{name}"])
-        assert caught.value.code == code
     before = found[2].version
     (tmp_path / "a.svm").write_bytes(b"1\n" * 5)
     assert list_files([f"{tmp_path}/a.svm"])[0].version != before
@@ -123,9 +122,8 @@ def test_files_of_a_store(memory):
     found = list_files(["s3://bucket/day=*/part-*.svm"])
     assert [file.url for file in found] == [f"s3://bucket/day={k}/part-{n}.svm" for k in (1, 2) for n in (10, 9)]
     for name, code in (("x*", "source_empty"), ("x", "source_not_found"), ("day=1", "source_is_folder")):
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, code):
             list_files([f"s3://bucket/{name}"])
-        assert caught.value.code == code
 
 
 @pytest.mark.parametrize(

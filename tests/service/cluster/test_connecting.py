@@ -17,21 +17,20 @@ from streamsvm.service.cluster.nodes.agents import check_versions, is_for_good, 
 from streamsvm.service.cluster.nodes.connecting import check_ray, connect, join
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt, OutOfSpace
+from tests.refusals import refused
 
 
 def test_without_ray_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(connecting.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "ray_missing") as caught:
         check_ray("auto")
-    assert caught.value.code == "ray_missing"
     assert 'pip install "streamsvm[ray]"' in caught.value.hint
 
 
 def test_without_an_address_it_says_what_to_set():
     pytest.importorskip("ray")
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "ray_address") as caught:
         check_ray(None)
-    assert caught.value.code == "ray_address"
     assert "STREAMSVM_RAY_ADDRESS" in caught.value.hint
 
 
@@ -91,9 +90,8 @@ def test_where_nobody_listens_it_says_so_at_once():
     pytest.importorskip("ray")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-    with pytest.raises(ServiceError, match=address) as caught:
+    with refused(ServiceError, "ray_unreachable", match=address):
         connect(address)
-    assert caught.value.code == "ray_unreachable"
 
 
 @pytest.fixture

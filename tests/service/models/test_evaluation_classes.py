@@ -23,6 +23,7 @@ from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import LARGE_W
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.machines import PAIRS, kernel, numpys_values, random_machine, vectors_of
+from tests.refusals import refused
 
 ABOUT = {"loss": "hinge", "C": 0.5, "spec": {"class_weight": {"1": 3.0}}}
 N_ROWS, N_FEATURES = 500, 60
@@ -119,17 +120,19 @@ def test_probabilities_of_two_classes_are_those_of_the_first(tmp_path):
     check_reliability(found["reliability"], shares[:, 0], y > 0)
 
 
-def check_reliability(bins: list[dict], said: np.ndarray, so: np.ndarray) -> None:
+def check_reliability(bins: list[dict], said: np.ndarray, so: np.ndarray, weight: np.ndarray | None = None) -> None:
     assert len(bins) == BINS and sum(row["rows"] for row in bins) == len(said)
     for place, row in enumerate(bins):
         # The last one has both its ends.
         inside = (said * BINS >= place) & ((said * BINS < place + 1) | (place == BINS - 1))
+        own = np.ones(inside.sum()) if weight is None else weight[inside]
         assert (row["from"], row["to"], row["rows"]) == (place / BINS, (place + 1) / BINS, inside.sum())
-        if not inside.any():
+        assert weight is None or row["weight"] == pytest.approx(own.sum(), rel=1e-12)
+        if not own.any():
             assert row["probability"] is None and row["share"] is None
             continue
-        assert row["probability"] == pytest.approx(said[inside].mean(), rel=1e-12)
-        assert row["share"] == pytest.approx(so[inside].mean(), rel=1e-12)
+        assert row["probability"] == pytest.approx(np.average(said[inside], weights=own), rel=1e-12)
+        assert row["share"] == pytest.approx(np.average(so[inside], weights=own), rel=1e-12)
 
 
 def test_a_class_without_rows_has_no_recall(tmp_path):
@@ -153,9 +156,8 @@ def test_so_many_classes_have_no_confusion(tmp_path, monkeypatch):
 @pytest.mark.parametrize("labels", [("a", "b", "c", "d"), (5.0, -1.0, 2.0, 8.0)])
 def test_a_dataset_of_other_labels(tmp_path, labels):
     dataset = Dataset(make_dataset(tmp_path / "data", *problem()))
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "label_mismatch"):
         evaluate(model_of(labels), dataset)
-    assert caught.value.code == "label_mismatch" and caught.value.hint
 
 
 def half_norm(model) -> float:

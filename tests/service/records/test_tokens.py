@@ -6,6 +6,7 @@ from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.database import Database, now
 from streamsvm.service.records.tokens import SCHEMA, SCOPES, Tokens, allows, expiry, hash_of
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -30,9 +31,8 @@ def test_a_revoked_token_is_gone(tokens):
     tokens.new("ada", "read")
     tokens.revoke("ada")
     assert tokens.table() == {} and tokens.list() == []
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "unknown_token"):
         tokens.revoke("ada")
-    assert caught.value.code == "unknown_token"
 
 
 def test_that_there_have_been_tokens_outlasts_them_and_the_records(tokens, tmp_path):
@@ -63,9 +63,8 @@ def test_a_store_whose_tokens_have_no_end_gets_the_columns(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "0d", "30 d", "2001-01-01", "soon", "999999w", "2030-13-01"])
 def test_ends_that_are_none(text):
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "expires_invalid"):
         expiry(text)
-    assert caught.value.code == "expires_invalid" and caught.value.hint
 
 
 def test_ends_are_utc():
@@ -82,9 +81,8 @@ def test_a_name_is_given_once(tokens):
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "-a", "a/b", "x" * 65, "a\n", "\x1b[31m"])
 def test_names_that_are_none(tokens, name):
-    with pytest.raises(ServiceError) as caught:
+    with refused(ServiceError, "name_invalid"):
         tokens.new(name, "read")
-    assert caught.value.code == "name_invalid"
 
 
 def test_each_scope_allows_what_those_before_it_do():

@@ -1,0 +1,16 @@
+"""Refusals: errors that have a code and a hint."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+@contextmanager
+def refused(error: type[Exception], code: str, match: str | None = None) -> Iterator[Any]:
+    """What is within ends in this error, with this code and a hint; yields what pytest.raises yields."""
+    with pytest.raises(error, match=match) as caught:
+        yield caught
+    assert caught.value.code == code
+    assert caught.value.hint
