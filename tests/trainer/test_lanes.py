@@ -19,6 +19,7 @@ from streamsvm.trainer.updates.variables import Variables
 from tests.contracts.kernels import NO_LOCK, columns
 from tests.contracts.objectives import updater_of
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
+from tests.contracts.solver import Exact
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
 
@@ -44,22 +45,6 @@ def classes(n_classes: int, n_rows: int = 400, seed: int = 0):
     return X, np.where(wrong, rng.integers(0, n_classes, n_rows), labels).astype(float)
 
 
-def primal_and_dual(X, y, alpha, w, C, loss, weight):
-    """Of one lane, in plain numpy; y (n,) of +1 and -1, 0 where a row has no part; C (n,)."""
-    C = C * weight * (y != 0)
-    slack = np.maximum(0.0, 1.0 - y * (X @ w))
-    own = alpha[C > 0]
-    if loss == "hinge":
-        assert np.all((own >= 0) & (own <= C[C > 0] * (1 + 1e-12)))
-        losses, curvature = C @ slack, 0.0
-    else:
-        assert np.all(own >= 0)
-        losses, curvature = C @ slack**2, np.sum(own**2 / (4 * C[C > 0]))
-    assert not alpha[C == 0].any()
-    v = X.T @ (alpha * y)
-    return w @ w / 2 + losses, alpha.sum() - v @ v / 2 - curvature, np.linalg.norm(w - v) / max(np.linalg.norm(w), 1e-9)
-
-
 def folds_in(run, n_rows: int, of: int, seed: int) -> np.ndarray:
     """The fold of each row of a run: as its file says, or by the hash where there is none."""
     file = run / FOLDS_FILE
@@ -78,9 +63,13 @@ def check_lanes(found, X, ys, Cs, loss, weight=1.0, gap=1e-6):
     """Each is optimal, by the alpha and w there are, and says so."""
     assert len(found.results) == len(ys)
     for lane, (y, C, result) in enumerate(zip(ys, Cs, found.results, strict=True)):
-        alpha, w = found.alpha[:, lane], found.w[:, lane]
-        P, D, w_error = primal_and_dual(X, y, alpha, w, np.full(len(y), C), loss, weight)
-        assert w_error <= 1e-9
+        alpha, w, there = found.alpha[:, lane], found.w[:, lane], y != 0  # y is 0 where a row has no part
+        problem = Exact(X[there], y[there], loss, np.broadcast_to(C * weight, len(y))[there])
+        assert not alpha[~there].any()
+        alpha = alpha[there]
+        assert np.all((alpha >= 0) & (alpha <= problem.upper * (1 + 1e-12)))
+        P, D = problem.primal(w), problem.dual(alpha)
+        assert np.linalg.norm(w - problem.w_of(alpha)) <= 1e-9 * max(np.linalg.norm(w), 1e-9)
         assert gap * P * (1 + 1e-6) >= P - D
         certificate = result["certificate"]
         assert certificate["primal_objective"] == pytest.approx(P, rel=1e-9)

@@ -131,7 +131,7 @@ def test_what_the_free_memory_holds_stays_there(tmp_path, dataset, monkeypatch, 
     blocks = sorted((dataset / "blocks").iterdir())
     for block in blocks:
         with block.open("rb") as file:
-            os.fsync(file)
+            os.fdatasync(file)
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     rows = opened(tmp_path / "run")
     segments(rows)

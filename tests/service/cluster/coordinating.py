@@ -31,6 +31,19 @@ class Seen(list):
         self.append((now.convergence.D.copy(), now.convergence.P.copy(), now.step.copy(), now.pooled_rows))
 
 
+class Around:
+    """Machines as others have them, but for what a subclass does in their place."""
+
+    def __init__(self, machines):
+        self._machines = machines
+
+    def __getattr__(self, name):
+        return getattr(self._machines, name)
+
+    def __len__(self):
+        return len(self._machines)
+
+
 def coordinate(
     dataset,
     root,

@@ -33,11 +33,13 @@ def dual(alpha, D):
 
 
 def optimum(alpha, U, D):
-    """alpha where D is largest in the pooled rows, by many visits."""
+    """alpha where D is largest in the pooled rows, by visits until none changes it."""
     alpha = alpha.copy()
     w = Z.T @ alpha
     Q = (Z**2).sum(1) + D
-    for _ in range(3000):
+    before = None
+    while before is None or np.abs(alpha - before).max() > 1e-12:
+        before = alpha.copy()
         for i in range(POOLED):
             new = min(max(alpha[i] - (Z[i] @ w - 1 + D * alpha[i]) / Q[i], 0.0), U[i])
             w += (new - alpha[i]) * Z[i]

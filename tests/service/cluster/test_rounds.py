@@ -3,6 +3,7 @@
 import io
 import json
 from collections import defaultdict
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -24,7 +25,7 @@ from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.distributed.messages import Activity, Change
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
-from tests.service.cluster.coordinating import coordinate, input_w
+from tests.service.cluster.coordinating import Around, coordinate, input_w
 
 MACHINES = SimpleNamespace(node=lambda number: f"node{number}", is_lost=lambda _: False)
 
@@ -152,17 +153,12 @@ def test_rounds_end_when_there_have_been_enough(dataset, tmp_path):
     assert done.convergence.certificate is not None
 
 
-class Late:
+class Late(Around):
     """The second machine's messages come so many looks later than they are there."""
 
     def __init__(self, machines, looks):
-        self._machines, self._looks, self._held, self._waited = machines, looks, {}, defaultdict(int)
-
-    def __getattr__(self, name):
-        return getattr(self._machines, name)
-
-    def __len__(self):
-        return len(self._machines)
+        super().__init__(machines)
+        self._looks, self._held, self._waited = looks, {}, defaultdict(int)
 
     def wait(self, pending, seconds):
         found = self._machines.wait(pending, min(seconds, 0.02))
@@ -185,17 +181,12 @@ def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(da
     assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
 
 
-class Losing:
+class Losing(Around):
     """The first machine dies in some rounds: what it says then is what it brings with it when it begins anew."""
 
-    def __init__(self, machines, begin, rounds):
-        self._machines, self._begin, self._rounds, self._round = machines, begin, set(rounds), 0
-
-    def __getattr__(self, name):
-        return getattr(self._machines, name)
-
-    def __len__(self):
-        return len(self._machines)
+    def __init__(self, machines, rounds):
+        super().__init__(machines)
+        self._rounds, self._round = set(rounds), 0
 
     def send(self, numbers, order, alpha):
         if 0 in numbers and self.dies_at(order, alpha):
@@ -208,26 +199,11 @@ class Losing:
         return self._round in self._rounds
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_machine_that_begins_anew_changes_the_time_and_not_the_certificate(dataset, tmp_path, keeps):
-    losing = []
-
-    def wrap(machines):
-        machines.keeps = keeps
-        losing.append(Losing(machines, None, [3, 7, 8, 15]))
-        return losing[0]
-
-    done, *_ = coordinate(dataset, tmp_path, 2, wrap=wrap, max_passes=3000)
-    assert done.convergence.stop_reason == "relative_gap"
-    assert done.convergence.certificate.w_error[0] < 1e-6
-    assert losing[0]._machines.restarts >= 3
-
-
 class LosingOn(Losing):
     """The first machine dies when it is told to give rows, or what has come of them, for the n-th time."""
 
     def __init__(self, machines, work, nth):
-        super().__init__(machines, None, [])
+        super().__init__(machines, [])
         self._work, self._left = work, nth
 
     def dies_at(self, order, alpha):
@@ -238,19 +214,27 @@ class LosingOn(Losing):
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-@pytest.mark.parametrize(("work", "nth"), [(Activity.GIVE, 1), (Activity.GIVE, 2), (Activity.LOOK, 1)])
-def test_a_machine_that_dies_while_its_rows_are_pooled(dataset, tmp_path, work, nth, keeps):
+@pytest.mark.parametrize(
+    ("loses", "restarts"),
+    [
+        (partial(Losing, rounds=[3, 7, 8, 15]), 3),
+        *((partial(LosingOn, work=Activity.GIVE, nth=nth), 1) for nth in (1, 2)),
+        (partial(LosingOn, work=Activity.LOOK, nth=1), 1),
+    ],
+)
+def test_a_machine_that_begins_anew_changes_the_time_and_not_the_certificate(dataset, tmp_path, loses, restarts, keeps):
+    """Also one that dies while its rows are pooled."""
     losing = []
 
     def wrap(machines):
         machines.keeps = keeps
-        losing.append(LosingOn(machines, work, nth))
+        losing.append(loses(machines))
         return losing[0]
 
     done, *_ = coordinate(dataset, tmp_path, 2, wrap=wrap, max_passes=3000)
     assert done.convergence.stop_reason == "relative_gap"
     assert done.convergence.certificate.w_error[0] < 1e-6
-    assert losing[0]._machines.restarts == 1
+    assert losing[0].restarts >= restarts
 
 
 def test_shards_are_all_blocks_once_and_nearly_even(dataset):

@@ -23,6 +23,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem, weighted_text
+from tests.service.models.test_evaluation_classes import check_reliability
 
 N_ROWS, N_FEATURES = 600, 40
 LABELS = (5.0, -1.0, 2.0, 7.0)
@@ -152,16 +153,3 @@ def test_a_class_that_weighs_nothing(tmp_path):
     assert found["auc"] is None
     assert found["classes"][0]["recall"] is None and found["classes"][0]["rows"] > 0
     assert found["balanced_accuracy"] == found["accuracy"] == found["classes"][1]["recall"]
-
-
-def check_reliability(bins, said, so, weight) -> None:
-    place = np.minimum((said * len(bins)).astype(int), len(bins) - 1)
-    for number, row in enumerate(bins):
-        inside = place == number
-        assert row["rows"] == inside.sum()
-        assert row["weight"] == close(weight[inside].sum())
-        if weight[inside].any():
-            assert row["probability"] == close(np.average(said[inside], weights=weight[inside]))
-            assert row["share"] == close(np.average(so[inside], weights=weight[inside]))
-        else:
-            assert row["probability"] is None and row["share"] is None
