@@ -211,7 +211,7 @@ def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Ma
     """Return the manifest of all rows that `reading` has read, stored in `blocks`, with the input's feature numbers."""
     return Manifest(
         uid=uid,
-        index_base=reading.parser.index_base,
+        index_base=reading.index_base,
         n_features=reading.n_features,
         n_rows=reading.lengths.rows,
         row_bound=reading.lengths.rows,

@@ -1,15 +1,13 @@
-"""Inputs of ingest: a stream of bytes; or the files of a source, or one machine's share of them, as one input.
+"""Inputs of ingest: a stream of bytes; or the files of a source, or one machine's share of them, read one by one.
 
 The rows of the files follow each other. The first rows of the first file decide for every share whether columns have
 names, whether labels are strings, and whether rows have weights.
 """
 
 import itertools
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,12 +35,12 @@ from streamsvm.reader.sources.files import SourceFile
 class InputRange(NamedTuple):
     """A file, or a range of its lines.
 
-    name    URL or path of the file
+    name    URL or path of the file; None: the input is a stream
     chunks  the decompressed bytes
     offset  returns the number of bytes in the file before `chunks`, whose line numbers are then unknown; None: 0 bytes
     """
 
-    name: str
+    name: str | None
     chunks: Iterator[bytes]
     offset: Callable[[], int] | None = None
 
@@ -56,12 +54,12 @@ class InputRange(NamedTuple):
 
 
 class Input:
-    """The bytes of an input. Call `head`, then `settle`, then `text` or `files` once.
+    """The bytes of an input. Call `head`, then `settle`, then `files` once.
 
     taken        bytes read so far, before decompression
     total        bytes to read in all, before decompression; None if unknown
     is_weighted  rows of LIBSVM text have weights, even if the first row of this range has none
-    is_several   the input has several files
+    is_several   `files` yields several files or ranges, some of which may have no row
     """
 
     taken = 0
@@ -69,24 +67,19 @@ class Input:
     is_weighted = is_several = False
 
     def head(self) -> bytes:
-        """Return the first PEEK_BYTES of the decompressed input; `text` yields them again."""
+        """Return the first PEEK_BYTES of the decompressed input; `files` yields them again."""
         raise NotImplementedError
 
     def settle(self, options: InputOptions, _scratch: Path) -> InputOptions:
         """Return the options, whose format is known, with the options that all ranges of the input must share."""
         return options
 
-    def text(self) -> Iterator[bytes]:
-        """Yield the whole input, decompressed, as one text."""
-        raise NotImplementedError
-
     def files(self) -> Iterator[InputRange]:
-        """Yield each file, or each range of a file, of an input of several files."""
+        """Yield each file, or each range of a file."""
         raise NotImplementedError
 
-    def placed(self, error: InputError) -> InputError:
-        """Return the error with its position in its file, in place of its position in `text`."""
-        return error
+    def check(self, error: InputError) -> None:
+        """Raise InputError source_changed if the file in which this error was found has changed meanwhile."""
 
     def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -105,8 +98,8 @@ class StreamInput(Input):
         self._decoded = itertools.chain([first], self._decoded)
         return first[:PEEK_BYTES]
 
-    def text(self) -> Iterator[bytes]:
-        return self._decoded
+    def files(self) -> Iterator[InputRange]:
+        yield InputRange(None, self._decoded)
 
 
 def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
@@ -125,7 +118,6 @@ def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
 
 # Formats in which a row is a line, except that a document in quotes may span several lines.
 _LINES = {"libsvm", "csv", "tsv", "text"}
-_TEXTS = {*_LINES, "fasta"}
 _HEAD_BYTES = 256 << 10  # bytes of a file's beginning that are read at once
 
 
@@ -137,12 +129,9 @@ class SourceInput(Input):
         self._limits = limits
         self._share = share
         self._stripes: list[Stripe] = []
-        self._format = ""
         self._header = b""
-        self._offsets = FileOffsets()
         self._decoded = 0
         self._head: bytes | None = None
-        self.is_several = len(self._files) > 1
 
     def head(self) -> bytes:
         """Return the first PEEK_BYTES of the first of all files, the same bytes in every share."""
@@ -155,15 +144,15 @@ class SourceInput(Input):
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
         """Choose the stripes of this share; return the options with the properties that the first rows decide."""
-        self._format = options.format
         # Only large files without compression are cut; others are a stripe each.
         may_cut = self._share.of > 1 and options.format in _LINES and options.text_column is None
         large = [file for file in self._files if file.size > self._share.stripe_bytes] if may_cut else []
         cut = {file for file in large if not is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))}
         self._stripes = deal(self._files, self._share, whole=set(self._files) - cut)
         self.total = sum(stripe.stop - stripe.start for stripe in self._stripes)
-        is_all = len(self._stripes) == 1 and self._stripes[0].is_whole and not self.is_several
-        if is_all or self._format not in _LINES:
+        self.is_several = len(self._stripes) > 1
+        is_all = len(self._files) == len(self._stripes) == 1 and self._stripes[0].is_whole
+        if is_all or options.format not in _LINES:
             return options
         head, names, parser = self.head(), LabelNames(options.label_type), None
         whole = head[: head.rfind(b"\n") + 1] or head
@@ -175,17 +164,11 @@ class SourceInput(Input):
             self._header = first_line(iter([whole]), len(whole)) if parser.has_names else b""
             self.is_weighted = parser.is_weighted
         # With several files, each file may have its own line of column names, or none.
-        if self._format in ("csv", "tsv") and not self.is_several:
+        if options.format in ("csv", "tsv") and len(self._files) == 1:
             options = replace(options, header="yes" if self._header else "no")
-        if self._format != "libsvm" and names.type != "auto":
+        if options.format != "libsvm" and names.type != "auto":
             options = replace(options, label_type=names.type)
         return options
-
-    def text(self) -> Iterator[bytes]:
-        """Yield the stripes as one text. Raises InputError, with the file's name, for a file that cannot be read."""
-        for piece in self._bounded(self._joined()):
-            self._offsets.passed(piece)
-            yield piece
 
     def files(self) -> Iterator[InputRange]:
         """Yield each whole file of the share, and each part of a file, preceded by its line of column names, if any.
@@ -199,8 +182,8 @@ class SourceInput(Input):
                 if self._header:
                     with _naming(stripe.file.url), _beginning(stripe.file) as begin:
                         header = first_line(iter(begin), self._limits.max_line_bytes)
-                offset = partial(_offset, pieces, len(header))
-                yield InputRange(stripe.file.url, self._bounded(itertools.chain([header], text)), offset)
+                lines = self._bounded(itertools.chain([header], text))
+                yield InputRange(stripe.file.url, lines, offset_of(pieces, len(header)))
             else:
                 whole = decompressed(text, self._limits) if stripe.is_whole else text
                 yield InputRange(stripe.file.url, self._bounded(whole))
@@ -212,47 +195,10 @@ class SourceInput(Input):
                 raise InputError("decompressed_too_large", f"there are over {self._limits.max_bytes} bytes of text")
             yield piece
 
-    def placed(self, error: InputError) -> InputError:
-        """Return the error with its position in its file. Raises InputError source_changed if that file has changed."""
-        placed = self._offsets.placed(error)
+    def check(self, error: InputError) -> None:
         for file in self._files:
-            if file.url == placed.file and not placed.code.startswith("source_"):
+            if file.url == error.file and not error.code.startswith("source_"):
                 check_unchanged(file)
-        return placed
-
-    def _joined(self) -> Iterator[bytes]:
-        last = b"\n"
-        for number, (stripe, pieces) in enumerate(read_stripes(self._stripes)):
-            with _naming(stripe.file.url):
-                if last != b"\n" and self._format in _TEXTS:
-                    yield b"\n"
-                for piece in self._stripe(number, stripe, pieces):
-                    last = piece[-1:] or last
-                    yield piece
-
-    def _stripe(self, number: int, stripe: Stripe, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield a stripe's decoded text; before the share's first stripe, yield the line of column names, if any."""
-        name = stripe.file.url
-        is_first = number == 0 and stripe.start == 0 and stripe.file == self._files[0]
-        if number == 0 and not is_first and self._header:
-            self._offsets.begin(self._files[0].url, 0, 1)
-            yield self._header
-        text = self._counted(pieces)
-        if isinstance(pieces, LinesOfRange) and stripe.start:
-            piece = next(text, b"")
-            self._offsets.begin(name, pieces.first, None)
-            yield piece
-            yield from text
-            return
-        text, head = decompressed(text, self._limits) if stripe.is_whole else text, b""
-        if not is_first and self._format in _TEXTS:
-            while len(head) < len(BYTE_ORDER_MARK) and (piece := next(text, b"")):
-                head += piece
-        mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
-        self._offsets.begin(name, mark, 1)
-        if head:
-            yield head[mark:]
-        yield from text
 
 
 def _beginning(file: SourceFile) -> closing[Generator[bytes, None, None]]:
@@ -260,8 +206,9 @@ def _beginning(file: SourceFile) -> closing[Generator[bytes, None, None]]:
     return closing(read_range(file, threads=1, piece_bytes=_HEAD_BYTES))
 
 
-def _offset(lines: LinesOfRange, header: int) -> int:
-    return lines.first - header
+def offset_of(lines: LinesOfRange, header: int) -> Callable[[], int]:
+    """Return the `InputRange.offset` of these lines behind a line of column names of `header` bytes."""
+    return lambda: lines.first - header
 
 
 @contextmanager
@@ -272,57 +219,3 @@ def _naming(file: str) -> Iterator[None]:
     except InputError as error:
         error.file = error.file or file
         raise
-
-
-class _Mark(NamedTuple):
-    """The point of the joined text at which a range of a file begins.
-
-    at_byte, lines_before  bytes, and lines, of the joined text before the range
-    byte, line             offset of the range in the file, and the number of its first line; None: unknown number
-    """
-
-    at_byte: int
-    lines_before: int
-    file: str
-    byte: int
-    line: int | None
-
-
-class FileOffsets:
-    """Turns positions in a joined text into those in its files. Call `begin` for a range, `passed` for each piece."""
-
-    def __init__(self) -> None:
-        self._marks: list[_Mark] = []
-        self._bytes = self._lines = 0
-
-    def begin(self, file: str, byte: int, line: int | None) -> None:
-        """Record that the next pieces come from `file`, from offset `byte` in line number `line` (None: unknown) on."""
-        self._marks.append(_Mark(self._bytes, self._lines, file, byte, line))
-
-    def passed(self, piece: bytes) -> None:
-        """Count the bytes and lines of the next piece."""
-        self._bytes += len(piece)
-        self._lines += piece.count(b"\n")
-
-    def placed(self, error: InputError) -> InputError:
-        """Return the error with its position in its file. An error without position gets a file if all are one file."""
-        mark = None if error.file else self._mark(error)
-        if mark is None:
-            return error
-        line = byte = None
-        if error.line is not None and mark.line is not None:
-            line = mark.line + error.line - 1 - mark.lines_before
-        if error.byte is not None:
-            byte = mark.byte + error.byte - mark.at_byte
-        place = {"line": line, "column": error.column, "byte": byte}
-        return InputError(error.code, error.message, hint=error.hint, file=mark.file, **place)
-
-    def _mark(self, error: InputError) -> _Mark | None:
-        """Return the mark of the range that contains the error's position; None if the range is unknown."""
-        if error.byte is not None:
-            count = bisect_right(self._marks, error.byte, key=lambda mark: mark.at_byte)
-        elif error.line is not None:
-            count = bisect_right(self._marks, error.line - 1, key=lambda mark: mark.lines_before)
-        else:
-            count = 1 if len({mark.file for mark in self._marks}) == 1 else 0
-        return self._marks[count - 1] if count else None

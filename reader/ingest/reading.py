@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError, Rejected
-from streamsvm.reader.ingest.ranges import Input, SourceInput, StreamInput
+from streamsvm.reader.ingest.ranges import Input, InputRange, SourceInput, StreamInput
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.options import TABLES, InputOptions
+from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.fasta import is_of_strings
@@ -65,13 +65,13 @@ class RowLengths:
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
 _FEW_LABELS = 20  # a last column of numbers may be the column of labels if it has at most this many distinct values
-_OF_FILES = ("npz", *TABLES)  # formats whose files cannot be joined as bytes: each file gets its own parser
 
 
 class Reading:
     """One pass over an input. Call `rows` once; when it is exhausted, the attributes describe all rows.
 
-    input        the source of bytes: it counts bytes read, and finds the file in which a fault is
+    input        the source of bytes: it counts bytes read
+    index_base   0 or 1: the number of the first feature; with the option "auto" 0 if some file has a feature 0
     names        numbers of the labels that are strings
     nnz          number of stored values
     rejected     counts the rows that were left out for a fault, and has their first errors
@@ -102,6 +102,7 @@ class Reading:
         self._scratch = scratch
         self.names = names or LabelNames(options.label_type)
         self._parser: Parser | None = None
+        self.index_base = 1
         self._max_index: int | None = None
         self._warnings: list[dict[str, str]] = []
         self._last_values = 0, False  # of the first file that has some, see `Parser`
@@ -127,7 +128,7 @@ class Reading:
     @property
     def n_features(self) -> int:
         """The option n_features, or by default, and with hashed categories, the features read. Raises InputError."""
-        count = 0 if self._max_index is None else self._max_index + 1 - self.parser.index_base
+        count = 0 if self._max_index is None else self._max_index + 1 - self.index_base
         wanted = self.options.n_features
         if self.options.categories == "hashed":
             return count
@@ -185,7 +186,8 @@ class Reading:
                 self._count(rows, norms)
                 yield rows
         except InputError as error:
-            raise self.input.placed(error) from error.__cause__
+            self.input.check(error)
+            raise
 
     def _parsed(self) -> Iterator[Rows]:
         before = self.options.like if self.options.trained is None else self.options.trained
@@ -193,40 +195,38 @@ class Reading:
         self.options = self.input.settle(settled(self.options, head, before), self._scratch)
         if self.names.type == "auto":
             self.names.type = self.options.label_type
-        if not (self.input.is_several and self.options.format in _OF_FILES):
-            yield from self._parsed_by_one(self.input.text(), self.input.placed)
-            return
         for file in self.input.files():
             try:
-                yield from self._parsed_by_one(file.chunks, file.placed)
+                yield from self._parsed_by_one(file)
             except InputError as error:
                 # Programs that write many files leave some of them empty.
-                if error.code != "no_rows":
+                if error.code != "no_rows" or not self.input.is_several:
                     raise file.placed(error) from error.__cause__
         if self.lengths.rows == 0:
             raise self.rejected.no_rows("the files have no row")
 
-    def _parsed_by_one(self, chunks: Iterable[bytes], placed: Callable[[InputError], InputError]) -> Iterator[Rows]:
-        """Yield the rows of the input, or of the next of its files; `placed` changes the place of an error."""
-        options, words, before = self.options, self._earlier_words, self._parser
-        if before is not None:
-            words = self.words
-            if before.input is not None and words is None:
-                options = replace(options, n_features=None, like=before.input)
+    def _parsed_by_one(self, file: InputRange) -> Iterator[Rows]:
+        """Yield the rows of the input, or of the next of its files."""
+        options, before = self.options, self._parser
+        if before is not None and before.input is not None and before.words is None:
+            options = replace(options, n_features=None, like=before.input)
         parser = self._parser = open_parser(options, self._limits, self.names, self._threads, self._scratch)
-        if self.input.is_weighted:
-            parser.expect_weights()
-        if words is not None:
-            parser.know(words)
+        if self.input.is_weighted or self.lengths.rows:
+            parser.expect_weights(self.input.is_weighted or self.weights is not None)
+        if before is not None:
+            parser.words = before.words
+        elif self._earlier_words is not None:
+            parser.know(self._earlier_words)
         try:
-            yield from parser.parse_chunks(chunks)
+            yield from parser.parse_chunks(file.chunks)
         finally:
+            self.index_base = parser.index_base if before is None else min(self.index_base, parser.index_base)
             self._warnings += parser.warnings
             self._last_values = self._last_values if self._last_values[0] else parser.last_values
             self.counters.update(parser.counters)  # `+=` would drop those that are 0
             if parser.max_index is not None:
                 self._max_index = max(self._max_index or 0, parser.max_index)
-            self.rejected.join(parser.rejected, placed)
+            self.rejected.join(parser.rejected, file.placed)
 
     def _count(self, rows: Rows, norms: Array) -> None:
         if self._are_classes:

@@ -138,7 +138,7 @@ def _unused_indicators(reading: Reading) -> Iterator[dict[str, str]]:
     if input_.get("missing") != "indicator" or statistics is None or reading.options.like is not None:
         return
     names = [name for name in input_["columns"] if name not in input_["categorical"]]
-    first = reading.parser.index_base + len(names)
+    first = reading.index_base + len(names)
     rows = statistics.of_width(first + len(names)).rows[first:]
     if whole := [name for name, count in zip(names, rows.tolist(), strict=True) if not count]:
         what = f"columns without a missing value have features that say where one is: {first_names(whole)}"

@@ -87,8 +87,8 @@ class Parser:
             "comment_lines": 0,
         }
 
-    def expect_weights(self) -> None:
-        """Read rows of LIBSVM text as label:weight, even if the first row has no weight."""
+    def expect_weights(self, are_there: bool) -> None:
+        """Read rows of LIBSVM text as label:weight or, if False, as a label without a weight, whatever the first is."""
 
     def know(self, words: FeatureWords) -> None:
         """Store the first n-grams of features from documents that were read before."""

@@ -245,9 +245,9 @@ class LibsvmParser(Parser):
     def counters(self) -> dict[str, int]:
         return {name: sum(int(reader.state[place]) for reader in self._readers) for name, place in _COUNTERS.items()}
 
-    def expect_weights(self) -> None:
-        self._weights_settled = self.is_weighted = True
-        for reader in self._readers:
+    def expect_weights(self, are_there: bool) -> None:
+        self._weights_settled, self.is_weighted = True, are_there
+        for reader in self._readers if are_there else ():
             reader.expect_weights()
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -267,12 +267,11 @@ class LibsvmParser(Parser):
         window = self._window
         end = window.lines_end()
         self._look_for_weights(end)
-        borders = self._borders(window.begin, end)
-        readers = self._readers[: len(borders) - 1]
-        # All readers begin at once; their rows are taken in the order of the text.
-        begun = [pool.submit(reader.start, *range_) for reader, range_ in zip(readers, pairwise(borders), strict=True)]
-        for reader, future in zip(readers, begun, strict=True):
-            batch = future.result()
+        ranges = list(pairwise(self._borders(window.begin, end)))
+        # All readers begin at once, the first in this thread; their rows are taken in the order of the text.
+        begun = [pool.submit(reader.start, *own) for reader, own in zip(self._readers[1:], ranges[1:], strict=False)]
+        for number, (reader, own) in enumerate(zip(self._readers, ranges, strict=False)):
+            batch = begun[number - 1].result() if number else reader.start(*own)
             while True:
                 if batch is not None:
                     yield self.give(batch)
@@ -295,9 +294,7 @@ class LibsvmParser(Parser):
         matches = _COMMENT_OR_ROW.finditer(self._window.buffer, self._window.begin, end)
         first = next((match["row"] for match in matches if match["row"]), None)
         if first is not None:
-            self._weights_settled = True
-            if WEIGHTED.fullmatch(first):
-                self.expect_weights()
+            self.expect_weights(WEIGHTED.fullmatch(first) is not None)
 
     def _borders(self, begin: int, end: int) -> list[int]:
         """Return the offsets at which the ranges that the threads read begin and end, `begin` and `end` included."""

@@ -7,7 +7,7 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 
-WINDOW_BYTES = 4 << 20
+WINDOW_BYTES, _FIRST_BYTES = 4 << 20, 64 << 10
 SPARE_BYTES = 8  # for a missing last line feed, a byte order mark beside the longest line, eight bytes read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NEWLINE = ord("\n")
@@ -15,6 +15,8 @@ _NEWLINE = ord("\n")
 
 class TextWindow:
     """A buffer of text: `fill` appends at the offset `filled`, the caller reads from the offset `begin` on.
+
+    The buffer of a short text is short, too: to clear `size` bytes takes longer than to read few rows.
 
     buffer          bytearray; the array `text` (len(buffer),) uint8 shares its memory. `fill` may replace both
     lines_read      number of lines of the whole text before `begin`, if the caller counts them; else None
@@ -27,7 +29,8 @@ class TextWindow:
         self.lines_read: int | None = None
         self.ends_in_return = False
         self._bytes_before = self._lines_before = 0
-        self.buffer = bytearray(max(size, 2 * HEAD_BYTES) + SPARE_BYTES)
+        self._size = max(size, 2 * HEAD_BYTES) + SPARE_BYTES
+        self.buffer = bytearray(min(self._size, _FIRST_BYTES))
         self.text = np.frombuffer(self.buffer, np.uint8)
 
     @property
@@ -45,7 +48,9 @@ class TextWindow:
             rest = memoryview(chunk)
             while rest:
                 rest = rest[self._take(rest) :]
-                if self.full:
+                if self.full and len(self.buffer) < self._size:
+                    self._grow(min(4 * len(self.buffer), self._size))
+                elif self.full:
                     if not is_started:
                         is_started = True
                         self._start(refuse)
@@ -110,9 +115,12 @@ class TextWindow:
         if self.full:
             # Two bytes more than a line may have, and the spare: enough to see that it is too long.
             size = max(len(self.buffer) + SPARE_BYTES, min(2 * len(self.buffer), self.max_line_bytes + 2 * SPARE_BYTES))
-            larger = bytearray(size)
-            larger[: self.filled] = memoryview(self.buffer)[: self.filled]
-            self.buffer, self.text = larger, np.frombuffer(larger, np.uint8)
+            self._grow(size)
+
+    def _grow(self, size: int) -> None:
+        larger = bytearray(size)
+        larger[: self.filled] = memoryview(self.buffer)[: self.filled]
+        self.buffer, self.text = larger, np.frombuffer(larger, np.uint8)
 
     def _at_mark(self, start: int) -> bool:
         return self._bytes_before == start == 0 and self.buffer.startswith(BYTE_ORDER_MARK, 0, self.filled)

@@ -16,7 +16,7 @@ from typing import Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
-from streamsvm.reader.ingest.ranges import InputRange, first_line
+from streamsvm.reader.ingest.ranges import InputRange, first_line, offset_of
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import STORED_TABLES, TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers.base import Parser
@@ -113,8 +113,7 @@ class FileSource:
         with closing(read_stripes(stripes, threads=1, piece_bytes=_PIECE_BYTES)) as read:  # type: ignore[type-var]
             pieces = next((pieces for _, pieces in read), ())
             if isinstance(pieces, LinesOfRange) and unit.start:
-                offset = partial(_offset, pieces, len(unit.header))
-                with_place = InputRange(unit.file.url, iter(()), offset).placed
+                with_place = InputRange(unit.file.url, iter(()), offset_of(pieces, len(unit.header))).placed
                 pieces = chain([unit.header] if unit.header else [], pieces)
             try:
                 for prediction in self._predictor.predict_text(pieces, _LIMITS, unit.options, open_):
@@ -198,10 +197,6 @@ def predictions_of_files(predictor: Predictor, sources: Sequence[str], options: 
     for unit in source.units():
         for prediction, _ in source.predictions(unit):
             yield prediction
-
-
-def _offset(lines: LinesOfRange, header: int) -> int:
-    return lines.first - header
 
 
 def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
