@@ -13,12 +13,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from streamsvm.callbacks import Callbacks
 from streamsvm.errors import as_arguments, tell_slower, told_plainly, warn
 from streamsvm.labels import Labels, is_time, stored
 from streamsvm.prediction import Certificate, Predictions
 from streamsvm.raw import evaluated
-from streamsvm.results import cv_results, plot_history, progress_bar
+from streamsvm.results import Callbacks, cv_results, plot_history, progress_bar
 from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.faults import COUNTERPARTS

@@ -10,14 +10,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.base import StreamEstimator, as_python, decoded, described, keep_parameters
-from streamsvm.callbacks import telling_callbacks
 from streamsvm.errors import told_plainly
-from streamsvm.frames import is_column
 from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced, label_text, with_absent
 from streamsvm.prediction import Decisions
 from streamsvm.raw import has_labels, judged
+from streamsvm.results import telling_callbacks
 from streamsvm.service.models.heaviest import input_about
 from streamsvm.service.models.threshold import cut_at
+from streamsvm.service.remote.frames import is_column
 from streamsvm.sources import Source, is_files
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array

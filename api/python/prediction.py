@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.errors import told_plainly, warn
-from streamsvm.frames import column_names
 from streamsvm.labels import coefficients, in_order, label_array, stored, with_coefficients
 from streamsvm.raw import document_predictions, is_read, predictions, raw_rows, with_columns
 from streamsvm.reader.options import InputOptions, options_from
@@ -25,6 +24,7 @@ from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.file_rows import predictions_of_files
 from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
+from streamsvm.service.remote.frames import column_names
 from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.storage.models.probability import probabilities

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from streamsvm.errors import InputWarning, told_plainly, warn
-from streamsvm.frames import column_names, is_column, is_frame, selected, warn_of
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import read_chunks
@@ -23,6 +22,7 @@ from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows, match_given, rows_of_columns, rows_of_strings
+from streamsvm.service.remote.frames import column_names, is_column, is_frame, selected
 from streamsvm.sources import files, is_files, table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
@@ -59,7 +59,7 @@ def predictions(X: Any, predictor: Predictor, label: Any) -> Iterator[Prediction
             unknown = prediction.match.unknown if prediction.match else unknown
             words.update(prediction.unknown_words)
             yield prediction
-    warn_of(unknown, shown(unknown), words)
+    _warn_of(unknown, shown(unknown), words)
 
 
 def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
@@ -140,6 +140,16 @@ def checked_documents(texts: Sequence[str], predictor: Predictor) -> list[str]:
     return list(texts)
 
 
+def _warn_of(unknown: Sequence[str], shown: str, words: Mapping[str, int] | None = None) -> None:
+    """Warn of columns that the model does not have (`shown` names some), and of unknown words (column -> count)."""
+    if unknown:
+        message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
+        warn(message)
+    if words:
+        told = ", ".join(f"{count:,} in {name[:40]}" for name, count in list(words.items())[:10])
+        warn(f"words that the model does not know, passed over: {told}", InputWarning)
+
+
 def with_columns(X: Any, model: Model) -> Any:
     """Return X, reduced to the model's columns in the model's order if X is a data frame of numbers.
 
@@ -153,7 +163,7 @@ def with_columns(X: Any, model: Model) -> Any:
         return X
     with told_plainly():
         match = match_given(input_, names)
-    warn_of(match.unknown, shown(match.unknown))
+    _warn_of(match.unknown, shown(match.unknown))
     return selected(X, [names[place] for place in match.columns.places])
 
 
@@ -164,5 +174,5 @@ def is_plain(input_: dict[str, Any]) -> bool:
 
 def _warned(table: TableRows) -> Rows:
     unknown = table.match.unknown if table.match else []
-    warn_of(unknown, shown(unknown), table.unknown)
+    _warn_of(unknown, shown(unknown), table.unknown)
     return table.rows

@@ -8,9 +8,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.base import StreamEstimator, described, keep_parameters
-from streamsvm.callbacks import telling_callbacks
 from streamsvm.labels import OwnLabels
 from streamsvm.raw import has_labels, judged
+from streamsvm.results import telling_callbacks
 from streamsvm.sources import Source
 
 

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from streamsvm.errors import told_plainly
-from streamsvm.frames import column_names, is_column, is_frame, is_plain, selected
 from streamsvm.labels import Labels
 from streamsvm.service.jobs.plan.plan import knows_weights
+from streamsvm.service.remote.frames import column_names, is_column, is_frame, is_plain, selected
 from streamsvm.sources import (
     Source,
     as_table,

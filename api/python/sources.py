@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from streamsvm.frames import column_names, is_frame, selected
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.mixed_columns import new_columns
 from streamsvm.reader.sources.files import is_pattern, is_url
+from streamsvm.service.remote.frames import column_names, is_frame, selected
 
 _MOST_ROWS, _MOST_VALUES = 1 << 16, 1 << 20
 # Input options that choose columns.
@@ -146,7 +146,7 @@ def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, options: dict[str
     first = next(X, None)
     rest = map(_chunk, X if first is None else chain([first], X))
     if isinstance(first, tuple) and first and is_frame(first[0]):
-        return _streamed(_tables().table_streams(map(_framed, rest), labels, options))
+        return Stream(*_tables().table_streams(map(_framed, rest), labels, options))
     return Stream(_encoded(rest, labels), _as_batches(options), None)
 
 
@@ -159,14 +159,14 @@ def as_table(X: Any, y: Any, weight: Any, input_: dict[str, Any], options: dict[
         raise ValueError("the rows before have words in their columns: give these as a data frame, too")
     dense = X.toarray() if sparse.issparse(X) else X
     names = input_["columns"] if input_["has_names"] else None
-    return _streamed(_tables().stream_of_matrix(dense, names, y, weight, options))
+    return Stream(*_tables().stream_of_matrix(dense, names, y, weight, options))
 
 
 def table(
     X: Any, y: Any, sample_weight: Any, labels: Labels | None, options: dict[str, Any] | None, labelled: bool = True
 ) -> Stream:
     """Make the source of a data frame, a table or a reader; for the arguments see `table_stream`."""
-    return _streamed(_tables().table_stream(X, y, sample_weight, labels, options, labelled))
+    return Stream(*_tables().table_stream(X, y, sample_weight, labels, options, labelled))
 
 
 def _tables() -> Any:
@@ -174,10 +174,6 @@ def _tables() -> Any:
     from streamsvm import tables  # noqa: PLC0415
 
     return tables
-
-
-def _streamed(streams: Any) -> Stream:
-    return Stream(*streams)
 
 
 def _framed(part: Chunk) -> tuple[Any, Any, Any]:

@@ -1,132 +1,31 @@
 """Turns data frames and tables into streams of Arrow, which ingest reads as it reads Parquet."""
 
-import numbers
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, types
 
-from streamsvm.frames import column_names, is_column, is_dataset, is_lazy, is_pandas, is_reader, is_stream
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import OF_FRAMES, InputOptions, options_from
 from streamsvm.reader.parsers.tables.arrow import is_number, plain_values, written
 from streamsvm.reader.parsers.tables.columns import Heading
+from streamsvm.service.remote.frames import column_names, is_column
+from streamsvm.service.remote.rows import opened
 from streamsvm.storage.rows.csr import Array
-
-_MOST_ROWS = 1 << 16
-# Rows that a pyarrow dataset reads at a time, since it also reads ahead.
-_ROWS_OF_DATASET = 1 << 13
-
-
-class Batches(NamedTuple):
-    """A table as batches of Arrow.
-
-    schema   names and types of the columns
-    batches  the rows, which can be read once
-    size     bytes of all rows, None if unknown
-    """
-
-    schema: Any
-    batches: Iterator[Any]
-    size: int | None
-
-
-def opened(X: Any) -> Batches:
-    """Open a frame or a table. If some names of a frame's columns are no strings, the columns are called 1, 2, ..."""
-    if is_reader(X):
-        return Batches(X.schema, _cut(X), None)
-    if is_dataset(X) and not hasattr(X, "num_rows"):
-        read = {"batch_size": _ROWS_OF_DATASET, "batch_readahead": 1, "fragment_readahead": 1}
-        return Batches(X.schema, iter(X.to_batches(**read)), None)
-    if is_lazy(X):
-        return _collected(X)
-    if is_stream(X) and not (is_pandas(X) or is_dataset(X) or hasattr(X, "to_arrow")):
-        reader = pa.RecordBatchReader.from_stream(X)
-        return Batches(reader.schema, _cut(reader), None)
-    table = _table(X)
-    return Batches(table.schema, iter(table.to_batches(max_chunksize=_MOST_ROWS)), table.nbytes)
-
-
-def _collected(X: Any) -> Batches:
-    """Read a LazyFrame of polars, in batches if this version of polars can, else as a whole."""
-    if not hasattr(X, "collect_batches"):
-        return opened(X.collect())
-    frames = (frame.to_arrow() for frame in X.collect_batches(maintain_order=True))
-    first = next(frames, None)
-    if first is None:
-        return opened(X.collect())
-
-    def batches() -> Iterator[Any]:
-        yield from first.to_batches(max_chunksize=_MOST_ROWS)
-        for table in frames:
-            yield from table.cast(first.schema).to_batches(max_chunksize=_MOST_ROWS)
-
-    return Batches(first.schema, batches(), None)
-
-
-def _cut(reader: Any) -> Iterator[Any]:
-    """Yield the batches of a reader, cut to at most _MOST_ROWS rows each."""
-    for batch in reader:
-        for begin in range(0, batch.num_rows, _MOST_ROWS):
-            yield batch.slice(begin, _MOST_ROWS)
-
-
-def _table(X: Any) -> Any:
-    if isinstance(X, pa.Table):
-        return X
-    if isinstance(X, pa.RecordBatch):
-        return pa.Table.from_batches([X])
-    if is_pandas(X):
-        names = list(X.columns)
-        named = all(isinstance(name, str) for name in names)
-        columns = [_column(X.iloc[:, place]) for place in range(len(names))]
-        return pa.Table.from_arrays(columns, names if named else [str(place + 1) for place in range(len(names))])
-    return X.to_arrow() if hasattr(X, "to_arrow") else pa.table(X)
-
-
-def _column(series: Any) -> Any:
-    """Convert a pandas column to Arrow; values of mixed types become texts as in CSV, or floats if all are numbers."""
-    try:
-        column = pa.array(series, from_pandas=True)
-        if not isinstance(column.type, pa.BaseExtensionType):
-            return column
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
-    if hasattr(series, "sparse"):
-        return _column(series.sparse.to_dense())
-    values = [None if gap else value for value, gap in zip(series.tolist(), series.isna().tolist(), strict=True)]
-    if all(value is None or isinstance(value, numbers.Real | np.bool_) for value in values):
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    return pa.array([None if value is None else str(value) for value in values], pa.large_string())
-
 
 # Names of the columns of labels and weights that are appended to the columns of a frame.
 LABEL, WEIGHT = "\0label", "\0weight"
 _BESIDE = {"label_column": LABEL, "weight_column": WEIGHT}
-
-
-class TableStream(NamedTuple):
-    """Bytes of streams of Arrow, and how to read them.
-
-    chunks   the bytes
-    options  how ingest reads them
-    size     bytes of all rows, None if unknown
-    beside   options whose columns were appended to those of the frame
-    """
-
-    chunks: Iterator[bytes]
-    options: InputOptions
-    size: int | None
-    beside: tuple[str, ...]
+Streamed = tuple[Iterator[bytes], InputOptions, int | None, tuple[str, ...]]  # the fields of `sources.Stream`
 
 
 def table_stream(
     X: Any, y: Any, weight: Any, labels: Labels | None, options: dict[str, Any] | None, labelled: bool = True
-) -> TableStream:
+) -> Streamed:
     """Make streams of a frame.
 
     y, weight  name or number of a column, an array (n_rows,), or None; y None: the column with a usual name
@@ -147,23 +46,23 @@ def table_stream(
     read_as = _options(options, named, heading, places, tuple(arrays))
     encode = None if labels is None else labels.encode
     batches = _completed(table.batches, table.schema, places, arrays, encode)
-    return TableStream(written(batches), read_as, table.size, tuple(arrays))
+    return written(batches), read_as, table.size, tuple(arrays)
 
 
-def table_streams(parts: Iterable[tuple[Any, Any, Any]], labels: Labels, options: dict[str, Any] | None) -> TableStream:
+def table_streams(parts: Iterable[tuple[Any, Any, Any]], labels: Labels, options: dict[str, Any] | None) -> Streamed:
     """Make streams of chunks (X, y, weight), a stream for each chunk; the first one's options hold for all."""
     rest = iter(parts)
-    first = table_stream(*next(rest), labels, options)
+    first, read_as, _, beside = table_stream(*next(rest), labels, options)
 
     def chunks() -> Iterator[bytes]:
-        yield from first.chunks
+        yield from first
         for part in rest:
-            yield from table_stream(*part, labels, options).chunks
+            yield from table_stream(*part, labels, options)[0]
 
-    return first._replace(chunks=chunks(), size=None)
+    return chunks(), read_as, None, beside
 
 
-def stream_of_matrix(X: Array, names: list[str] | None, y: Any, weight: Any, options: Any) -> TableStream:
+def stream_of_matrix(X: Array, names: list[str] | None, y: Any, weight: Any, options: Any) -> Streamed:
     """Make streams of a matrix (n_rows, n_columns) whose columns have these names, with labels y that are numbers."""
     columns = {names[place] if names else str(place + 1): X[:, place] for place in range(X.shape[1])}
     left_out = {"columns": None, "drop_columns": None}

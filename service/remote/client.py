@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from streamsvm.reader.options import options_from
 from streamsvm.service.remote.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
+from streamsvm.service.remote.frames import is_frame
 from streamsvm.service.remote.objects import RegisteredModel, RemoteDataset, RemoteJob, RemoteModel, RemotePrediction
 
 __all__ = ["DEFAULT_URL", "TOKEN_VARIABLE", "URL_VARIABLE", "Client"]
@@ -25,12 +26,19 @@ class Client(Connection):
         """Return the dataset of this name."""
         return RemoteDataset(self, name).refresh()
 
-    def add_dataset(self, name: str, source: Path | str | IO[bytes], **options: Any) -> RemoteDataset:
-        """Upload a file, or the bytes of a stream, as a new dataset; return when the service has read it in.
+    def add_dataset(self, name: str, source: Path | str | IO[bytes] | Any, **options: Any) -> RemoteDataset:
+        """Upload rows as a new dataset; return when the service has read them in.
 
-        options  how to read the data: the fields of InputOptions
+        source   a file, the bytes of a stream, or a frame: of pandas, polars (LazyFrame, too) or pyarrow, or any object
+                 that gives streams of Arrow. A frame is sent batch by batch
+        options  how to read the source: the fields of InputOptions
         Raises InputError for a fault in the data.
         """
+        if not isinstance(source, str | Path) and is_frame(source):
+            from streamsvm.service.remote.rows import stream_of  # noqa: PLC0415 - pyarrow is slow to import
+
+            path = _reading_in(name, {"format": "arrow", **options})
+            return RemoteDataset(self, name, self.put(path, stream_of(source)))
         with Path(source).open("rb") if isinstance(source, str | Path) else nullcontext(source) as file:
             return RemoteDataset(self, name, self.upload(_reading_in(name, options), file))
 

@@ -103,8 +103,12 @@ class Connection:
         if source.seekable():
             with self._faults_told():
                 return FileUpload(self._response, path, source, self._retries, self._sleep).send()
+        return self.put(path, iter(lambda: source.read(CHUNK_BYTES), b""))
+
+    def put(self, path: str, chunks: Iterable[bytes]) -> Any:
+        """PUT bytes that can be read only once. Raises InputError for a fault in them."""
         try:
-            return self._send("PUT", path, iter(lambda: source.read(CHUNK_BYTES), b""), {})
+            return self._send("PUT", path, chunks, {})
         except ServiceError as error:
             if error.retry_after is None:
                 raise

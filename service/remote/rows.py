@@ -1,19 +1,122 @@
-"""Writes rows of a Python program (files, data frames, matrices, lists) as the body of a prediction request."""
+"""Reads data frames as batches of Arrow, and writes rows of a Python program as bodies of prediction requests."""
 
-import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import numbers
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
+from streamsvm.reader.parsers.tables.arrow import is_number, is_words, plain_values, word_column, written
 from streamsvm.reader.parsers.values import is_gap, word_of
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.remote.frames import (
+    column_names,
+    is_dataset,
+    is_frame,
+    is_lazy,
+    is_pandas,
+    is_reader,
+    is_streamed,
+)
+
+_MOST_ROWS = 1 << 16
+# Rows that a pyarrow dataset reads at a time, since it also reads ahead.
+_ROWS_OF_DATASET = 1 << 13
+
+
+class Batches(NamedTuple):
+    """A table as batches of Arrow.
+
+    schema   names and types of the columns
+    batches  the rows, which can be read once
+    size     bytes of all rows, None if unknown
+    """
+
+    schema: Any
+    batches: Iterator[Any]
+    size: int | None
+
+
+def opened(X: Any) -> Batches:
+    """Open a frame or a table. If some names of a frame's columns are no strings, the columns are called 1, 2, ..."""
+    if is_reader(X):
+        return Batches(X.schema, _cut(X), None)
+    if is_dataset(X) and not hasattr(X, "num_rows"):
+        read = {"batch_size": _ROWS_OF_DATASET, "batch_readahead": 1, "fragment_readahead": 1}
+        return Batches(X.schema, iter(X.to_batches(**read)), None)
+    if is_lazy(X):
+        return _collected(X)
+    if is_streamed(X):
+        reader = pa.RecordBatchReader.from_stream(X)
+        return Batches(reader.schema, _cut(reader), None)
+    table = _table(X)
+    return Batches(table.schema, iter(table.to_batches(max_chunksize=_MOST_ROWS)), table.nbytes)
+
+
+def _collected(X: Any) -> Batches:
+    """Read a LazyFrame of polars, in batches if this version of polars can, else as a whole."""
+    if not hasattr(X, "collect_batches"):
+        return opened(X.collect())
+    frames = (frame.to_arrow() for frame in X.collect_batches(maintain_order=True))
+    first = next(frames, None)
+    if first is None:
+        return opened(X.collect())
+
+    def batches() -> Iterator[Any]:
+        yield from first.to_batches(max_chunksize=_MOST_ROWS)
+        for table in frames:
+            yield from table.cast(first.schema).to_batches(max_chunksize=_MOST_ROWS)
+
+    return Batches(first.schema, batches(), None)
+
+
+def _cut(reader: Any) -> Iterator[Any]:
+    """Yield the batches of a reader, cut to at most _MOST_ROWS rows each."""
+    for batch in reader:
+        for begin in range(0, batch.num_rows, _MOST_ROWS):
+            yield batch.slice(begin, _MOST_ROWS)
+
+
+def _table(X: Any) -> Any:
+    if isinstance(X, pa.Table):
+        return X
+    if isinstance(X, pa.RecordBatch):
+        return pa.Table.from_batches([X])
+    if is_pandas(X):
+        names = list(X.columns)
+        named = all(isinstance(name, str) for name in names)
+        columns = [_column(X.iloc[:, place]) for place in range(len(names))]
+        return pa.Table.from_arrays(columns, names if named else [str(place + 1) for place in range(len(names))])
+    return X.to_arrow() if hasattr(X, "to_arrow") else pa.table(X)
+
+
+def _column(series: Any) -> Any:
+    """Convert a pandas column to Arrow; values of mixed types become texts as in CSV, or floats if all are numbers."""
+    try:
+        column = pa.array(series, from_pandas=True)
+        if not isinstance(column.type, pa.BaseExtensionType):
+            return column
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    if hasattr(series, "sparse"):
+        return _column(series.sparse.to_dense())
+    values = [None if gap else value for value, gap in zip(series.tolist(), series.isna().tolist(), strict=True)]
+    if all(value is None or isinstance(value, numbers.Real | np.bool_) for value in values):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array([None if value is None else str(value) for value in values], pa.large_string())
+
+
+def stream_of(frame: Any) -> Iterator[bytes]:
+    """Return the bytes of a stream of Arrow with the rows of a frame."""
+    return written(opened(frame).batches)
+
 
 _CHUNK_BYTES = 1 << 20
 _ROWS = 1 << 12  # rows of a frame or a matrix that are written at a time
@@ -51,11 +154,9 @@ def body_of(X: Any, input: Mapping[str, Any] | None) -> RowsBody:
         return RowsBody(_BY_CONTENT, partial(_chunks, Path(fspath(X))))
     if hasattr(X, "read"):
         return RowsBody(_BY_CONTENT, lambda: iter(lambda: X.read(_CHUNK_BYTES), b""), is_once=True)
-    if _is_stream(X):
-        return RowsBody("application/vnd.apache.arrow.stream", lambda: _arrow(X), is_once=True)
-    if (columns := _columns(X)) is not None:
-        words = frozenset((input or {}).get("categorical", ()))
-        return RowsBody("text/csv", lambda: _table(list(columns), columns, words), {"header": "yes"})
+    if is_frame(X):
+        words, header = (input or {}).get("categorical", ()), "no" if column_names(X) is None else "yes"
+        return RowsBody("text/csv", lambda: _csv(opened(X), words, header), {"header": header}, is_once=is_streamed(X))
     if isinstance(X, list | tuple) and X and isinstance(X[0], str | Mapping):
         return _objects(X, input)
     return _matrix(X, input)
@@ -66,68 +167,25 @@ def _chunks(path: Path) -> Iterator[bytes]:
         yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
 
 
-def _is_stream(X: Any) -> bool:
-    """Return whether X gives streams of Arrow, but is no frame whose columns can be read one by one."""
-    is_column = hasattr(X, "dtype") or (hasattr(X, "type") and not hasattr(X, "columns"))
-    is_frame = hasattr(X, "iloc") or hasattr(X, "num_rows") or hasattr(X, "get_columns")
-    return hasattr(X, "__arrow_c_stream__") and not is_column and not is_frame
+def _csv(table: Batches, words: Collection[str], header: str) -> Iterator[bytes]:
+    """Yield a table as CSV. Raises ServiceError wrong_type for a column that has neither numbers nor words."""
+    settings = csv.WriteOptions(include_header=header == "yes")
+    for batch in table.batches:
+        names = batch.schema.names
+        columns = [_shown(name, column, name in words) for name, column in zip(names, batch.columns, strict=True)]
+        if len(columns) == 1:  # a missing value has to be quotes, for a blank line is no row
+            columns = [columns[0].cast(pa.large_string()).fill_null("")]
+        text = io.BytesIO()
+        csv.write_csv(pa.record_batch(columns, names), text, settings)
+        yield text.getvalue()
+        settings = csv.WriteOptions(include_header=False)
 
 
-def _arrow(X: Any) -> Iterator[bytes]:
-    import pyarrow  # noqa: PLC0415 - slow to import
-
-    from streamsvm.reader.parsers.tables.arrow import written  # noqa: PLC0415
-
-    return written(iter(pyarrow.RecordBatchReader.from_stream(X)))
-
-
-def _columns(X: Any) -> dict[str, Sequence[Any]] | None:
-    """Return the columns, by name, of a frame of pandas, polars or pyarrow without importing these; None: no frame."""
-    for read in ("collect", "to_table", "read_all"):
-        if hasattr(X, read) and (hasattr(X, "collect_schema") or hasattr(X, "schema")):
-            X = getattr(X, read)()
-    names = getattr(X, "column_names", None)
-    if names is None and hasattr(X, "schema") and hasattr(X, "num_rows"):
-        names = X.schema.names
-    if names is None:
-        names = getattr(X, "columns", None)
-    if names is None or callable(names):
-        return None
-    if len(set(names)) < len(names):
-        raise ServiceError("duplicate_column", "a column name stands twice")
-    return {str(name): _values(X[name]) for name in names}
-
-
-def _values(column: Any) -> Sequence[Any]:
-    """Return the values of a column as Python objects."""
-    for read in ("to_pylist", "to_list"):  # of pyarrow; of pandas and polars
-        if hasattr(column, read):
-            return getattr(column, read)()
-    return list(column)
-
-
-def _table(names: list[str], columns: Mapping[str, Sequence[Any]], words: frozenset[str]) -> Iterator[bytes]:
-    cells = [map(_word if name in words else _cell, columns[name]) for name in names]
-    return _csv([names], zip(*cells, strict=True))
-
-
-def _csv(head: list[Iterable[Any]], rows: Iterable[Iterable[Any]]) -> Iterator[bytes]:
-    rest = iter(rows)
-    part = head or list(islice(rest, _ROWS))
-    while part:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(part)
-        yield text.getvalue().encode()
-        part = list(islice(rest, _ROWS))
-
-
-def _word(value: Any) -> str:
-    return "" if is_gap(value) else word_of(value)
-
-
-def _cell(value: Any) -> str:
-    """Write a value of a column of numbers; True and False become 1 and 0."""
-    return str(int(value)) if isinstance(value, bool | np.bool_) else _word(value)
+def _shown(name: str, column: Any, is_word: bool) -> Any:
+    if not (is_number(column.type) or is_words(column.type)):
+        raise ServiceError("wrong_type", f"column {name} is of type {str(column.type)[:40]}")
+    column = plain_values(column)
+    return column if is_number(column.type) and not is_word else word_column(column)
 
 
 def _objects(X: Sequence[Any], input: Mapping[str, Any] | None) -> RowsBody:
@@ -146,13 +204,17 @@ def _matrix(X: Any, input: Mapping[str, Any] | None) -> RowsBody:
         if X.ndim != 2:
             raise ServiceError("wrong_type", f"X has the shape {X.shape}, not (n_rows, n_features)")
     if is_table:
-        return RowsBody("text/csv", lambda: _csv([], (map(_cell, row) for row in _lists(X))), {"header": "no"})
+        table = pa.table({str(place): _plain(X[:, place]) for place in range(X.shape[1])})
+        return RowsBody("text/csv", lambda: _csv(opened(table), (), "no"), {"header": "no"})
     return RowsBody("text/libsvm", lambda: _libsvm(X), {"index_base": "0"})
 
 
-def _lists(X: Any) -> Iterator[list[Any]]:
-    for first in range(0, X.shape[0], _ROWS):
-        yield from X[first : first + _ROWS].tolist()
+def _plain(column: np.ndarray) -> Any:
+    """Convert a column of a matrix to Arrow; in one of objects True and False are 1 and 0."""
+    if column.dtype.kind in "biuf":
+        return pa.array(column)
+    values = (int(value) if isinstance(value, bool) else value for value in column.tolist())
+    return pa.array([None if is_gap(value) else word_of(value) for value in values], pa.large_string())
 
 
 def _libsvm(X: Any) -> Iterator[bytes]:

@@ -125,7 +125,7 @@ def test_scores_are_monitored():
 def test_older_versions_refuse_them(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
     monkeypatch.setattr(sklearn, "__version__", "1.8.0")
-    spec = importlib.util.find_spec("streamsvm.callbacks")
+    spec = importlib.util.find_spec("streamsvm.results")
     older = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(older)
     with pytest.raises(InvalidInput, match=r"need scikit-learn 1\.9 or newer, this is 1\.8\.0") as raised:

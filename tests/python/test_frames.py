@@ -11,7 +11,7 @@ import pytest
 
 import streamsvm
 from streamsvm import InvalidInput, StreamSVC
-from streamsvm.frames import column_names, is_frame, is_stream
+from streamsvm.service.remote.frames import column_names, is_frame, is_stream
 from streamsvm.tables import table_stream
 from tests.refusals import refused
 
@@ -96,13 +96,13 @@ def test_columns_are_no_tables():
 
 def test_a_batch_is_made_when_it_is_read():
     stream = Stream()
-    chunks = table_stream(stream, "target", None, None, None).chunks
+    chunks = table_stream(stream, "target", None, None, None)[0]
     for k in range(1, BATCHES + 1):
         assert next(chunks) and stream.made <= k + 1
 
 
 def test_large_batches_are_cut():
-    written = table_stream(Stream(200_000), "target", None, None, None).chunks
+    written = table_stream(Stream(200_000), "target", None, None, None)[0]
     assert len(next(written)) < 65536 * 3 * 8 + 10_000
 
 

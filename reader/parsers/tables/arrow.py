@@ -71,7 +71,7 @@ def numbers_of(column: Any) -> Array:
 def words_of(column: Any) -> TextFields:
     """Return the words of a column; null becomes an empty word."""
     values, rows = _distinct(column)
-    return _fields(_texts(values).fill_null(""), rows)
+    return _fields(word_column(values).fill_null(""), rows)
 
 
 def documents_of(column: Any) -> tuple[TextFields, Array]:
@@ -112,7 +112,7 @@ def _fields(texts: Any, rows: Any) -> TextFields:
     return TextFields(text, np.append(ends[:-1], 0)[rows], np.append(ends[1:], 0)[rows])
 
 
-def _texts(column: Any) -> Any:
+def word_column(column: Any) -> Any:
     """Return a column of large strings: the words of the values, see `values.word_of`; NaN becomes null."""
     kind = column.type
     if types.is_boolean(kind):

@@ -1,11 +1,8 @@
 """Tells data frames and tables apart, and finds their columns by name, without importing their libraries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
-
-import numpy as np
-
-from streamsvm.errors import InputWarning, warn
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -32,6 +29,11 @@ def is_stream(X: Any) -> bool:
     """Tell whether X gives streams of Arrow (PyCapsule interface) that are tables, not a single column."""
     is_column = hasattr(X, "dtype") or (hasattr(X, "type") and not hasattr(X, "columns"))
     return hasattr(X, "__arrow_c_stream__") and not is_column
+
+
+def is_streamed(X: Any) -> bool:
+    """Tell whether X has no other way to give its rows than streams of Arrow, or can be read once."""
+    return is_reader(X) or (is_stream(X) and not (is_pandas(X) or is_dataset(X) or hasattr(X, "to_arrow")))
 
 
 def is_pandas(X: Any) -> bool:
@@ -74,16 +76,6 @@ def selected(X: Any, names: Sequence[str]) -> Any:
     return X[list(names)] if hasattr(X, "iloc") else X.select(list(names))
 
 
-def warn_of(unknown: Sequence[str], shown: str, words: Mapping[str, int] | None = None) -> None:
-    """Warn of columns that the model does not have (`shown` names some), and of unknown words (column -> count)."""
-    if unknown:
-        message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
-        warn(message)
-    if words:
-        told = ", ".join(f"{count:,} in {name[:40]}" for name, count in list(words.items())[:10])
-        warn(f"words that the model does not know, passed over: {told}", InputWarning)
-
-
 def _schema_of(X: Any) -> Any:
     """Return the schema of X, which gives streams of Arrow; open a stream only if X has no other way to say it."""
     import pyarrow  # noqa: PLC0415 - slow to import
@@ -100,4 +92,4 @@ def _is_of(X: Any, library: str) -> bool:
 
 def is_column(given: Any) -> bool:
     """Tell whether y or a weight is the name or the number of a column."""
-    return isinstance(given, str) or (isinstance(given, int | np.integer) and not isinstance(given, bool))
+    return isinstance(given, str) or (isinstance(given, Integral) and not isinstance(given, bool))
