@@ -79,6 +79,7 @@ CONTROL = (
     ("sweeps", INTEGER, "trainer"),  # over decoded rows, at the end of the last pass begun; 0: the pass is streaming
     ("solver_phase", INTEGER, "trainer"),  # number of the phase in SOLVER_PHASES, from 1; 0: the solver reports none
     ("sweeps_made", INTEGER, "trainer"),  # sweeps_made, newton_steps and scans count over all passes
+    ("seconds_left", REAL, "trainer"),  # until sweeps are certified, if gaps go on falling; inf; 0: not known
     ("newton_steps", INTEGER, "trainer"),
     ("scans", INTEGER, "trainer"),  # scans of rows by Newton steps
     ("system_rows", INTEGER, "trainer"),  # rows of the largest system of the last Newton step; 0: there was no step
@@ -258,6 +259,11 @@ def open_control(directory: Path) -> Control:
 def read_control(directory: Path) -> Control:
     """Open the control page in a run directory, only to read; the file system may be read-only."""
     return Control(directory / "control", "r")
+
+
+def read_lanes(directory: Path) -> Array:
+    """Return the figures of each lane of the run in this directory, OF_LANE; more than lanes, as many as w is wide."""
+    return np.fromfile(directory / "lanes", _LANE_DTYPE)
 
 
 def pass_stamp(number: int) -> int:

@@ -104,6 +104,7 @@ class Sweeps:
         self._threads = threads
         self._shares = shares
         self._hands_on = hands_on
+        self._ended = self._shared.elapsed_seconds  # when the last run of sweeps ended
         self.has_handed_on = False
         # Gaps and distances of a sweep are divided by this factor before they are compared with targets.
         self._caution = kept.get("caution", np.full(self._variables.count, 1.0 / _LATER))
@@ -141,9 +142,13 @@ class Sweeps:
             has_to_end = is_late(len(gaps)) or self._settle(step, near) or have_stalled(each_D)
             if not has_to_end:
                 outlook = self._outlook(swept, gaps, D, store.n_bytes / _VALUE_BYTES)
+                a_sweep = (self._shared.elapsed_seconds - self._began) / len(gaps)
+                self._shared.control["seconds_left"] = outlook.sweeps_left * a_sweep + self._between
                 self.has_handed_on = has_to_end = self._hands_on(len(gaps), outlook)
             if self._cursor.checkpoints.is_due(ends_pass=False):
                 self._cursor.checkpoints.make_within(step, variables.whole_w)
+        self._ended = self._shared.elapsed_seconds
+        self._shared.control["seconds_left"] = 0.0  # only the certificate will tell whether more passes follow
         del self._momentum  # frees its arrays
         variables.end()
 
@@ -154,6 +159,9 @@ class Sweeps:
         less = np.maximum(_LATER * self._caution, _LEAST_CAUTION)
         self._caution = np.where(self._variables.is_trained, less, self._caution)
         self._slack = inf
+        self._began = self._shared.elapsed_seconds
+        self._between = self._began - self._ended  # seconds of a pass over the data, which a certificate takes, too
+        self._shared.control["seconds_left"] = 0.0
         self.shown = []
         self.has_handed_on = False
         self._visits: list[int] = []  # of each sweep of the run

@@ -26,6 +26,7 @@ from streamsvm.storage.models.support_vectors import joined
 from streamsvm.storage.rows.csr import Array
 
 Figures = dict[str, float | None]
+_MOST_CONFUSED = 100  # classes: a record with more would be too long to list
 _HINT = "Ask for fewer folds, or select by another metric."
 
 
@@ -125,7 +126,17 @@ class CrossValidation:
     @property
     def view(self) -> dict[str, Any]:
         """The cross-validation as a dict, as the result of a job shows it."""
-        return {"cv": self.figures, "selected_C": self.selected_C}
+        confusion = {"confusion": self._confusion} if 0 < self._n_classes <= _MOST_CONFUSED else {}
+        return {"cv": self.figures, "selected_C": self.selected_C, **confusion}
+
+    @property
+    def _confusion(self) -> dict[str, Any]:
+        """Rows held out, or their weights, by true and predicted class, where C is the selected one."""
+        y, values, weight = _all_rows([self._fold(self.selected_C, fold) for fold in self._plan.spec.held_out])
+        counts = ClassCounts(self._n_classes, weight is not None)
+        counts.add(y, predicted_classes(values), weight)
+        assert counts.confusion is not None, "classes are few"
+        return {"labels": list(self._plan.model_labels), "rows": counts.confusion.tolist()}
 
     def score(self, C: float) -> dict[str, Any]:
         """The score of the models of this C, as views of jobs and models show it."""

@@ -82,10 +82,14 @@ def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
 
 
 def running_lanes(plan: JobPlan) -> dict[str, Any]:
-    """Describe the next run's lanes: `number` of the first, `count`, `of` all; class, fold, C, None if they differ."""
+    """Describe the next run's lanes: `number` of the first, `count`, `of` all; class, fold, C, None if they differ.
+
+    seconds_before  seconds that the lanes before them have taken
+    """
     views = [lane.view for lane in plan.running]
     same = {name: value if all(view[name] == value for view in views) else None for name, value in views[0].items()}
-    return {"number": plan.number, "count": len(views), "of": len(plan.lanes), **same}
+    counts = {"number": plan.number, "count": len(views), "of": len(plan.lanes)}
+    return {**counts, "seconds_before": plan.seconds_before, **same}
 
 
 def read_lane(directory: Path) -> dict[str, Any]:

@@ -5,10 +5,10 @@ import functools
 import io
 import json
 import logging
-import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from streamsvm.service.jobs.fields.spec import JobSpec, migrate, read_spec
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.run_file import read_lane
 from streamsvm.service.jobs.progress.states import END_HINTS, REQUESTS, limits_met, score_of, warning_of
+from streamsvm.service.jobs.progress.time_left import PASSES_FOR_RATE, eta_seconds, lanes_done
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
 from streamsvm.storage.errors import OutOfSpace, StorageError
@@ -32,7 +33,6 @@ from streamsvm.storage.run.state import (
 from streamsvm.trainer.problem.objective import relative_gap
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
-_PASSES_FOR_RATE = 4
 _TAIL_BYTES = 1 << 14  # longer than that many passes of one lane
 _log = logging.getLogger("streamsvm.api")
 _SCALED, _SCALED_BEFORE = 'with "features": ["scale"]', "on scaled rows: a kernel takes no features"
@@ -67,7 +67,7 @@ def progress(
     shown = figures_in(*PLACE, *OF_TASK, "rows") if has_figures else figures_in(*PLACE)
     values = {figure.name: known[figure.source] for figure in shown}
     figures = dict.fromkeys(figure.name for figure in figures_in(*PLACE, *OF_TASK, "rows"))
-    figures |= {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+    figures |= {name: value for name, value in values.items() if value is not None and isfinite(value)}
     return {
         "lane": lane,
         "solver_phase": SOLVER_PHASES[int(page["solver_phase"]) - 1] if page["solver_phase"] else None,
@@ -76,7 +76,7 @@ def progress(
         **{figure.name: page[figure.source] for figure in figures_in(*COUNTED, "time")},
         **{figure.name: page[figure.source] / elapsed if elapsed else None for figure in figures_in("rates")},
         "compile_seconds": sum(compile_seconds(control, process) for process in ("reader", "trainer")),
-        "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else _lanes_eta(lane, elapsed, limits),
+        "eta_seconds": eta_seconds(page, lane, limits, history),
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }
 
@@ -85,7 +85,7 @@ def _newton(page: dict[str, float]) -> dict[str, float | None] | None:
     """Return the last Newton step, as the history has it; None before the first step."""
     if not page["newton_steps"]:
         return None
-    sigma = page["sigma"] if math.isfinite(page["sigma"]) else None
+    sigma = page["sigma"] if isfinite(page["sigma"]) else None
     return {"step": page["newton_steps"], "scans": page["scans"], "system_rows": page["system_rows"], "sigma": sigma}
 
 
@@ -93,45 +93,6 @@ def made(control: Control) -> dict[str, int]:
     """Return how many sweeps, Newton steps and scans a run has made; {} if its solver does not count them."""
     counts = {"sweeps": "sweeps_made", "newton_steps": "newton_steps", "scans": "scans"}
     return {name: int(control[field]) for name, field in counts.items()} if control["solver_phase"] else {}
-
-
-def _lanes_eta(lane: Mapping[str, Any], elapsed: float, limits: JobSpec) -> float | None:
-    """Estimate the seconds until all lanes are done if they take as long as those before; those that run are half done.
-
-    None before some are done, and in a search for C, which ends when larger values are no better.
-    """
-    if not lane["number"] or limits.searches_C:
-        return None
-    done = lane["number"] + lane["count"] / 2
-    return elapsed * (lane["of"] - done) / done
-
-
-def eta_seconds(history: list[dict], limits: JobSpec) -> float | None:
-    """Estimate the seconds until a job ends if its gap goes on falling, and passes take as long, as in the last passes.
-
-    None with fewer than two passes.
-    """
-    last = history[-_PASSES_FOR_RATE:]
-    if len(last) < 2:
-        return None
-    passes = len(last) - 1
-    seconds = (last[-1]["elapsed_seconds"] - last[0]["elapsed_seconds"]) / passes
-    targets = {"gap": limits.tolerance, "relative_gap_bound": limits.relative_gap}
-    left = [
-        _passes_left(last[0][name], last[-1][name], target, passes)
-        for name, target in targets.items()
-        if target is not None
-    ]
-    return seconds * min(limits.max_passes - last[-1]["pass"], max(left, default=math.inf))
-
-
-def _passes_left(first: float | None, now: float | None, target: float, passes: int) -> float:
-    """Return the passes until a figure reaches its target, if it goes on falling as in the last `passes`; else inf."""
-    if now is not None and now <= target:
-        return 0.0
-    if first is None or now is None or not 0 < now < first:
-        return math.inf
-    return passes * math.log(now / target) / math.log(first / now)
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
@@ -146,12 +107,12 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 def last_passes(path: Path) -> list[dict[str, Any]]:
-    """Read the last passes of a history file, as many as `eta_seconds` uses; the length of the file does not matter."""
+    """Read the last passes of a history file, as many as `eta_seconds` takes; the file's length does not matter."""
     if not path.exists():
         return []
     # The last line may be the result.
-    found = records_of(_last_lines(path, _PASSES_FOR_RATE + 1))
-    return [record for _, record in found if "result" not in record][-_PASSES_FOR_RATE:]
+    found = records_of(_last_lines(path, PASSES_FOR_RATE + 1))
+    return [record for _, record in found if "result" not in record][-PASSES_FOR_RATE:]
 
 
 def _last_lines(path: Path, most: int) -> list[bytes]:
@@ -209,7 +170,11 @@ def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             shown["phase"] = _phase(control)
             last, spec = last_passes(history_file(settings, record["id"])), read_spec(record["spec"])
             blocks = _blocks(run, settings.datasets / record["dataset_id"])
-            shown["progress"] = progress(control, read_lane(run), spec, blocks, last)
+            lane = read_lane(run)
+            shown["progress"] = {
+                **progress(control, lane, spec, blocks, last),
+                "lanes_done": lanes_done(run, lane, spec),
+            }
             passes = max((each["pass"] for each in last), default=0)
             if failures := control["checkpoint_failures"]:
                 message = f"{failures:.0f} checkpoints could not be written: a crash would cost more"

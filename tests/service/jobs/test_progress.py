@@ -3,6 +3,7 @@
 import json
 import shutil
 from itertools import zip_longest
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,12 +13,13 @@ from hypothesis import strategies as st
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
-from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, job_view, last_passes, progress, read_history
+from streamsvm.service.jobs.progress.progress import HISTORY, job_view, last_passes, progress, read_history
 from streamsvm.service.jobs.progress.states import STALLED, gap_of
+from streamsvm.service.jobs.progress.time_left import eta_seconds, lanes_done
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.run.figures import FIGURES
-from streamsvm.storage.run.state import SOLVER_PHASES, create_state
+from streamsvm.storage.run.state import CONTROL, SOLVER_PHASES, create_state
 from streamsvm.trainer.updates import convergence
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache
 from tests.training import write_run
@@ -30,7 +32,7 @@ RECORD = {
 MANIFEST = Manifest("u", 1, 5, 100, 500, {-1.0: 50, 1.0: 50}, 5, 1000, {}, (None,) * 3)
 
 
-LANE = {"number": 0, "of": 1, "class": 1.0, "C": 1.0}
+LANE = {"number": 0, "count": 1, "of": 1, "class": 1.0, "C": 1.0}
 
 
 def spec(**fields):
@@ -45,6 +47,14 @@ def passes(*gaps: float, seconds: float = 10.0, bounds: tuple[float, ...] = ()) 
     ]
 
 
+def left(history, limits=None, lane=LANE, **page):
+    """The seconds left after these passes, or after what the control page says."""
+    elapsed = history[-1]["elapsed_seconds"] if history else 0.0
+    zero = dict.fromkeys((name for name, _, _ in CONTROL), 0.0)
+    values = {**zero, "finished_passes": len(history), "elapsed_seconds": elapsed, **page}
+    return eta_seconds(values, lane, limits or spec(), history)
+
+
 def test_progress_has_every_figure_that_is_declared(tmp_path):
     found = progress(create_state(tmp_path, 60, 41).control, LANE, spec(), 3, [])
     assert {figure.name for figure in FIGURES.values() if figure.group != "waits"} <= found.keys()
@@ -53,36 +63,36 @@ def test_progress_has_every_figure_that_is_declared(tmp_path):
 
 
 def test_no_telling_before_two_passes():
-    assert eta_seconds([], spec()) is None
-    assert eta_seconds(passes(1.0), spec()) is None
+    assert left([]) is None
+    assert left(passes(1.0)) is None
 
 
 def test_a_gap_that_falls_tenfold_a_pass_has_as_many_passes_left_as_digits():
-    assert eta_seconds(passes(1.0, 0.1), spec(tolerance=1e-3)) == pytest.approx(20)
-    assert eta_seconds(passes(1e4, 1e3, 1e2, 10.0, 1.0), spec(tolerance=1e-3)) == pytest.approx(30)
+    assert left(passes(1.0, 0.1), spec(tolerance=1e-3)) == pytest.approx(20)
+    assert left(passes(1e4, 1e3, 1e2, 10.0, 1.0), spec(tolerance=1e-3)) == pytest.approx(30)
 
 
 def test_a_job_that_has_to_reach_both_takes_as_long_as_the_farther_one():
     done = passes(1.0, 0.1, bounds=(1e-1, 1e-3))
-    assert eta_seconds(done, spec(relative_gap=1e-5)) == pytest.approx(10)
-    assert eta_seconds(done, spec(tolerance=1e-3, relative_gap=1e-5)) == pytest.approx(20)
-    assert eta_seconds(done, spec(tolerance=1e-2, relative_gap=1e-9)) == pytest.approx(30)
-    assert eta_seconds(passes(1.0, 0.1), spec(tolerance=1e-3, relative_gap=1e-5)) == pytest.approx(980)
+    assert left(done, spec(relative_gap=1e-5)) == pytest.approx(10)
+    assert left(done, spec(tolerance=1e-3, relative_gap=1e-5)) == pytest.approx(20)
+    assert left(done, spec(tolerance=1e-2, relative_gap=1e-9)) == pytest.approx(30)
+    assert left(passes(1.0, 0.1), spec(tolerance=1e-3, relative_gap=1e-5)) == pytest.approx(980)
 
 
 def test_never_more_than_the_passes_that_are_left():
-    assert eta_seconds(passes(1.0, 0.999), spec(max_passes=5)) == pytest.approx(30)
-    assert eta_seconds(passes(1.0, 0.1), spec(tolerance=1e-9, max_passes=2)) == 0
+    assert left(passes(1.0, 0.999), spec(max_passes=5)) == pytest.approx(30)
+    assert left(passes(1.0, 0.1), spec(tolerance=1e-9, max_passes=2)) == 0
 
 
 @pytest.mark.parametrize("gaps", [(1.0, 1.0), (1.0, 2.0), (0.0, 0.0), (float("inf"), 1.0)])
 def test_a_gap_that_does_not_fall_leaves_the_bound(gaps):
-    left = eta_seconds(passes(*gaps), spec(max_passes=10))
-    assert 0 <= left <= 80
+    seconds = left(passes(*gaps), spec(max_passes=10))
+    assert 0 <= seconds <= 80
 
 
 def test_no_tolerance_runs_to_the_last_pass():
-    assert eta_seconds(passes(1.0, 1e-9), spec(tolerance=None, max_passes=4)) == pytest.approx(20)
+    assert left(passes(1.0, 1e-9), spec(tolerance=None, max_passes=4)) == pytest.approx(20)
 
 
 def test_nothing_of_a_pass_is_shown_before_one_is_finished(tmp_path):
@@ -95,16 +105,58 @@ def test_nothing_of_a_pass_is_shown_before_one_is_finished(tmp_path):
     json.dumps(shown, allow_nan=False)
 
 
-def test_lanes_to_come_are_taken_to_last_as_long_as_those_that_are_done(tmp_path):
-    control = create_state(tmp_path, 100, 6).control
-    history, control["elapsed_seconds"] = passes(1.0, 0.1), 50.0
-    one, first = (progress(control, {**LANE, "of": n}, spec(), 3, history) for n in (1, 2))
-    assert one["eta_seconds"] > 0 and first["eta_seconds"] is None
-    assert first["lane"] == {**LANE, "of": 2}
-    later = {**LANE, "number": 4, "count": 2, "of": 10}  # four are done, and half of two
-    assert progress(control, later, spec(), 3, history)["eta_seconds"] == pytest.approx(50.0)
-    search = spec(C="auto", folds=5)
-    assert progress(control, later, search, 3, history)["eta_seconds"] is None
+def test_lanes_to_come_are_taken_to_last_as_long_as_the_others():
+    history = passes(1.0, 0.1)  # 20 s, and as many left
+    limits = spec(tolerance=1e-3)
+    assert left(history, limits, {**LANE, "of": 3}) == pytest.approx(20 + 2 * 40)
+    side_by_side = {**LANE, "count": 3, "of": 4}
+    assert left(history, limits, side_by_side) == pytest.approx(20 + 40 / 3)
+    later = [{**each, "lane": 2, "elapsed_seconds": 60 + each["elapsed_seconds"]} for each in history]
+    third = {**LANE, "number": 2, "of": 3, "seconds_before": 60.0}
+    assert left(later, limits, third) == pytest.approx(20)
+    # A pass of other lanes says nothing of these, but how long they took.
+    begun = {**third, "of": 4}
+    assert left(later[:0], limits, begun, elapsed_seconds=70.0) == pytest.approx(20 + 30)
+    assert left(history, limits, {**LANE, "number": 1, "of": 2, "seconds_before": 20.0}, elapsed_seconds=25.0) == 15
+
+
+def test_how_long_a_search_for_C_takes_is_not_said():
+    assert left(passes(1.0, 0.1), spec(C="auto", tolerance=1e-3)) is None
+
+
+def test_never_longer_than_the_time_that_a_job_may_take():
+    assert left(passes(1.0, 0.999), spec(tolerance=1e-3, max_seconds=45)) == pytest.approx(25)
+
+
+def test_sweeps_say_themselves_how_long_they_take():
+    page = {"solver_phase": 1 + SOLVER_PHASES.index("sweep"), "sweeps": 3, "elapsed_seconds": 5.0}
+    assert left([], **page, seconds_left=7.0) == 7.0
+    assert left([], lane={**LANE, "of": 2}, **page, seconds_left=7.0) == 7.0 + 12.0
+    assert left([], **page, seconds_left=inf) is None
+    assert left([], **page, seconds_left=51.0) is None
+    assert left([], **page) is None
+
+
+@pytest.mark.parametrize(("gap", "share"), [(0.9, 1.0), (1e-2, 1.0), (1e-3, 1 / 3), (1e-6, 0.25), (2.0, 1.0)])
+def test_newton_steps_are_not_taken_to_last_as_long_as_the_rate_of_their_gap_says(gap, share):
+    page = {"solver_phase": 1 + SOLVER_PHASES.index("newton"), "newton_steps": 4, "elapsed_seconds": 12.0}
+    found = left([], **page, primal_bound=1.0, dual_objective=1.0 - gap)
+    assert found == pytest.approx(12.0 * share)
+    assert left([], spec(tolerance=1e-3), **page, primal_bound=1.0, dual_objective=1.0 - gap) == 12.0
+    later = {**LANE, "number": 2, "of": 3, "seconds_before": 100.0}
+    begun = {**page, "elapsed_seconds": 112.0}
+    assert left([], lane=later, **begun, primal_bound=1.0, dual_objective=1.0 - gap) == pytest.approx(50 - 12)
+
+
+def test_a_lane_is_done_once_it_is_at_its_targets(tmp_path):
+    lane, limits = {**LANE, "number": 4, "count": 3, "of": 9}, spec(relative_gap=1e-3)
+    figures = create_state(tmp_path, 100, 6, lanes=4).lanes
+    assert lanes_done(tmp_path, lane, limits) == 4
+    figures["primal_bound"] = 1.0
+    figures["dual_objective"] = 0.9995, 0.9, 0.9, 0.9995
+    assert lanes_done(tmp_path, lane, limits) == 5
+    figures["converged_by"][1] = 1
+    assert lanes_done(tmp_path, lane, limits) == 6
 
 
 def test_figures_of_a_finished_pass(tmp_path):
