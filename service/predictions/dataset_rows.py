@@ -122,9 +122,7 @@ class DatasetSource:
     @cached_property
     def _pieces(self) -> Array:
         """The LOCATIONs (n,) of all pieces of the dataset, in the order of their rows."""
-        of_blocks = [self._dataset.pieces(number) for number in range(len(self._manifest.blocks))]
-        pieces = np.concatenate(of_blocks)
-        return pieces[np.argsort(pieces["first_row"], kind="stable")]
+        return self._dataset.all_pieces(in_row_order=True)
 
     @cached_property
     def _numbers(self) -> Array | None:

@@ -113,7 +113,7 @@ class ArrivingDataset:
             with suppress(FileNotFoundError):
                 self._journal = (self._staged / JOURNAL).open("rb", buffering=0)
         if self._journal is None:
-            pieces = _pieces_of(Dataset(self._final)) if is_published else []
+            pieces = list(Dataset(self._final).all_pieces(in_row_order=True)) if is_published else []
         else:
             pieces = self._read_journal(self._journal, is_published)
         if is_published:
@@ -156,9 +156,3 @@ class ArrivingDataset:
         if is_published and self._rest:
             raise CorruptData("the journal of the arriving dataset is damaged")
         return [record["location"] for record in intact]
-
-
-def _pieces_of(dataset: Dataset) -> list[Array]:
-    """Return the LOCATIONs of all pieces of a complete dataset, in the order of row ids."""
-    pieces = [dataset.pieces(number) for number in range(len(dataset.manifest.blocks))]
-    return list(np.sort(np.concatenate(pieces), order="first_row"))

@@ -90,6 +90,11 @@ class Dataset:
             pieces["first_row"] = now[np.searchsorted(written, pieces["first_row"])]
         return pieces
 
+    def all_pieces(self, in_row_order: bool = False) -> Array:
+        """Return the LOCATIONs of all pieces, by block or in the order of their rows' ids. Raises DatasetCorrupt."""
+        pieces = np.concatenate([self.pieces(number) for number in range(len(self.manifest.blocks))])
+        return np.sort(pieces, order="first_row") if in_row_order else pieces
+
     def row_runs(self) -> Array:
         """Return the runs of the rows' written ids, see `storage.rows.row_runs`. Raises DatasetCorrupt."""
         n_rows = self.manifest.n_rows
@@ -119,8 +124,7 @@ class Dataset:
 
         Little more than the labels is read and decoded, and not compared with checksums.
         """
-        pieces = np.concatenate([self.pieces(number) for number in range(len(self.manifest.blocks))])
-        for location in np.sort(pieces, order="first_row"):
+        for location in self.all_pieces(in_row_order=True):
             path, begin = self._path(int(location["block"])), int(location["offset"])
             most = min(int(location["bytes"]), 2 * LABEL.itemsize * int(location["rows"]) + 64)
             with _naming(path), read_range(path, begin, most, Pages.KEPT) as start:
@@ -129,13 +133,12 @@ class Dataset:
     def label_weights(self) -> dict[float, float]:
         """Return label -> sum of the weights of its rows, after a pass over all rows. Raises DatasetCorrupt."""
         totals: dict[float, float] = {}
-        for number in range(len(self.manifest.blocks)):
-            for location in self.pieces(number):
-                rows = self.piece(location).rows
-                labels, places = np.unique(rows.label, return_inverse=True)
-                sums = np.bincount(places, rows.weight, len(labels))
-                for label, total in zip(labels.tolist(), sums.tolist(), strict=True):
-                    totals[label] = totals.get(label, 0.0) + total
+        for location in self.all_pieces():
+            rows = self.piece(location).rows
+            labels, places = np.unique(rows.label, return_inverse=True)
+            sums = np.bincount(places, rows.weight, len(labels))
+            for label, total in zip(labels.tolist(), sums.tolist(), strict=True):
+                totals[label] = totals.get(label, 0.0) + total
         return totals
 
     def fetch(self, location: Array, pages: Pages = Pages.PASSED) -> FileRange:

@@ -42,7 +42,7 @@ class StoredRows:
 
     def __init__(self, dataset: Dataset, encoder: RowEncoder, health: DiskHealth) -> None:
         self._dataset, self._encoder, self._health, self._budget = dataset, encoder, health, PageBudget()
-        self._pieces = np.concatenate([dataset.pieces(number) for number in range(len(dataset.manifest.blocks))])
+        self._pieces = dataset.all_pieces()
         self._ends = np.cumsum(self._pieces["bytes"], dtype=np.int64)
         rows: Array = self._pieces["rows"].astype(np.int64)
         self.sizes: list[int] = packed_bytes(rows, self._pieces["nnz"].astype(np.int64)).tolist()

@@ -129,12 +129,11 @@ def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None
 
 
 def _counted(dataset: Dataset) -> FeatureStatistics | None:
-    manifest, found = dataset.manifest, FeatureStatistics.none()
-    for block in range(len(manifest.blocks)):
-        for location in dataset.pieces(block):
-            rows = dataset.piece(location).rows
-            if not found.add(rows.indptr, dataset.columns[rows.indices], rows.values):
-                return None
+    found = FeatureStatistics.none()
+    for location in dataset.all_pieces():
+        rows = dataset.piece(location).rows
+        if not found.add(rows.indptr, dataset.columns[rows.indices], rows.values):
+            return None
     return found
 
 

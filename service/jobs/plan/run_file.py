@@ -1,7 +1,6 @@
 """Makes the contents of `run.json`: everything that reader and trainer have to know of a plan."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
@@ -16,7 +15,7 @@ from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
 from streamsvm.storage.features.maps import LEADING_BIAS
 from streamsvm.storage.options import options_of
-from streamsvm.storage.rows.csr import Array, Rows
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import RUN_FILE
 from streamsvm.trainer.solvers import SOLVERS
 
@@ -145,7 +144,8 @@ def _sample(dataset: Dataset, most_values: int, most_rows: int | None = None) ->
     parts: list[Any] = []
     weights: list[Array] = []
     n_values = n_rows = 0
-    for rows in _stored_rows(dataset):
+    for location in dataset.all_pieces():
+        rows = dataset.piece(location).rows
         indptr: Array = rows.indptr
         parts.append(sp.csr_matrix((rows.values, rows.indices, indptr), (len(rows), dataset.manifest.width)))
         weights.append(np.ones(len(rows)) if rows.weight is None else rows.weight)
@@ -154,9 +154,3 @@ def _sample(dataset: Dataset, most_values: int, most_rows: int | None = None) ->
             break
     weight = None if dataset.manifest.weights is None else np.concatenate(weights)[:most_rows]
     return _Sample(sp.vstack(parts, "csr")[:most_rows], weight)
-
-
-def _stored_rows(dataset: Dataset) -> Iterator[Rows]:
-    for number in range(len(dataset.manifest.blocks)):
-        for location in dataset.pieces(number):
-            yield dataset.piece(location).rows
