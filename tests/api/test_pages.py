@@ -246,8 +246,8 @@ def test_a_job_of_several_lanes_shows_each_and_its_models(service):
     assert "0.1, 1" in home
     # A model has a C of its own.
     for model, C in zip(ids, ("0.1", "1"), strict=True):
-        (row,) = re.findall(rf'<a class="id" href="/models/{model}".*?</tr>', home, re.DOTALL)
-        assert re.search(rf'<td class="number minor">{C}\s', row)
+        (row,) = re.findall(rf'<a href="/models/{model}".*?</tr>', home, re.DOTALL)
+        assert f'<td class="what">C = {C}\n' in row
         assert "format=npz" in row and "format=liblinear" not in row
 
 
@@ -296,7 +296,27 @@ def test_labels_cannot_leave_the_names_of_lanes(service):
 def test_of_many_values_of_C_the_range_is_listed(service):
     dataset = service.add_dataset("data")
     service.store.add_job(dataset, {"dataset": "data", "C": [10.0**k for k in range(-3, 4)]}, 10)
-    assert '<td class="number minor">7: 0.001 to 1,000' in service.request("GET", "/").text
+    assert '<td class="what">C = 7: 0.001 to 1,000\n' in service.request("GET", "/").text
+
+
+def test_lists_say_what_is_trained_how_good_it_is_and_how_long_it_takes(service):
+    X, _ = random_problem(60, 40)
+    service.add_dataset("three", X, np.arange(60) % 3.0)
+    fields = {"dataset": "three", "C": [0.1, 1.0], "folds": 2, "loss": "squared_hinge"}
+    job = service.request("POST", "/v1/jobs", json=fields).json()["id"]
+    service.store.claim()
+    cv = [{"C": C, "folds": [{}] * 2, "mean": {"accuracy": C}, "std": {"accuracy": 0.01}} for C in (0.1, 0.5)]
+    outcome = {"converged": True, "stop_reason": "relative_gap", "passes": 7, "certificate": CERTIFICATE}
+    result = {**outcome, "cv": cv, "selected_C": 0.5, "lanes": [], "models": [{"C": 0.5, "model_id": "mdl_0"}]}
+    service.store.finish(
+        job, "succeeded", models=["mdl_0"], result=result, progress={"elapsed_seconds": 83.0, "eta_seconds": 0}
+    )
+    text = service.request("GET", "/").text
+    (row,) = re.findall(rf'<a href="/jobs/{job}".*?</tr>', text, re.DOTALL)
+    assert "C = 0.1, 1, squared hinge, 3 classes, 2 folds" in row
+    assert "0.5" in row and '<td class="number">1:23' in row and "left" not in row
+    (row,) = re.findall(r'<a href="/models/mdl_0".*?</tr>', text, re.DOTALL)
+    assert "<strong>three</strong>" in row and "C = 0.5, squared hinge, 3 classes, 2 folds" in row and "1:23" in row
 
 
 def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):

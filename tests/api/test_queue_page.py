@@ -38,11 +38,11 @@ def test_the_queue_says_what_waits_for_what(service):
     service.store.claim(paused)
     service.store.requeue(paused, reason="out_of_space")
     (shown,) = rows_of(service, "/queue", "running")
-    assert shown.startswith(f"…{running[-8:]} data 0 ") and re.search(r" [\d.]+ [KM]iB ", shown)
+    assert shown.startswith(f"…{running[-8:]} data C = 1, hinge 0 ") and re.search(r" [\d.]+ [KM]iB ", shown)
     first, second, third = rows_of(service, "/queue", "waiting")
-    assert first.startswith(f"1 …{urgent[-8:]} data 7 ") and "its turn" in first
-    assert second.startswith(f"2 …{large[-8:]} data 0 ") and f"room beside …{running[-8:]}" in second
-    assert third.startswith(f"3 …{paused[-8:]} data -2 ") and "room on the disk" in third
+    assert first.startswith(f"1 …{urgent[-8:]} data C = 1, hinge 7 ") and "its turn" in first
+    assert second.startswith(f"2 …{large[-8:]} data C = 1, hinge 0 ") and f"room beside …{running[-8:]}" in second
+    assert third.startswith(f"3 …{paused[-8:]} data C = 1, hinge -2 ") and "room on the disk" in third
     service.store.claim(urgent)
     submit(service, dataset)
     assert "as many jobs run as may run at a time" in rows_of(service, "/queue", "waiting")[1]

@@ -57,7 +57,10 @@ const FIGURES = {
   place,
   rows_per_second: (progress) => rate(progress.rows_streamed, progress.elapsed_seconds - runBegan(progress)),
   rows_streamed: (progress) => `${whole(progress.rows_streamed)} ${lanes.length > 1 ? "in these lanes" : "in all"}`,
-  eta_seconds: (progress) => progress.eta_seconds ? `about ${duration(progress.eta_seconds)} left` : "",
+  lanes_done: ({ lanes_done }) => lanes_done === undefined ? null : whole(lanes_done),
+  lanes_running: ({ lane }) => `of ${lane.of}` + (lane.count < lane.of ? `; ${lanesBeingTrained(lane)} now` : ", side by side"),
+  eta_seconds: ({ eta_seconds }) => eta_seconds ? `about ${duration(eta_seconds)}` : null,
+  so_far: ({ eta_seconds, elapsed_seconds }) => `${duration(elapsed_seconds)} so far${eta_seconds ? "" : "; no telling yet"}`,
 };
 
 function showProgress(progress) {
@@ -68,6 +71,8 @@ function showProgress(progress) {
   const bar = document.getElementById("block");
   bar.hidden = !progress.blocks;
   if (progress.blocks) bar.value = progress.block / progress.blocks;
+  const done = document.getElementById("lanes-done");
+  if (done) done.value = progress.lanes_done ?? 0;
 }
 
 function showState(state) {
@@ -186,6 +191,8 @@ on("end", (ended) => {
   if (!passes.length) document.getElementById("charts").hidden = true;
   const curve = document.getElementById("curve");
   if (curve) showCurve(curve, ended.result, ended.score?.metric);
+  const confused = document.getElementById("confusion");
+  if (confused) drawConfusion(confused, ended.result.confusion, ended.result.confusion.rows.flat().some((count) => count % 1));
   // The server renders the results.
   if (job.ended === "no") location.reload();
 });
