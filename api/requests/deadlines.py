@@ -27,6 +27,7 @@ from streamsvm.api.requests.leaving import PRESENCE, Presence
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import new_id
+from streamsvm.service.remote.connection import keep_asking
 from streamsvm.service.shares import LEAST_RATE, Shares
 
 # Seconds that a slow body may hold a share for which another client waits.
@@ -89,8 +90,6 @@ _EVENTS = b"text/event-stream"
 _UNSENT_BYTES = 1 << 14  # of a stream of events, in the system's buffer
 # The client has closed its side, or the connection is broken; the system reports this even while nothing is read.
 _LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
-# TCP keep-alive, for clients that vanish without closing: seconds of silence, seconds between probes, probes.
-_KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 
 
 class Deadlines(NamedTuple):
@@ -303,10 +302,3 @@ class TimedProtocol(H11Protocol):
             self.cycle.message_event.set()
         self._presence.end()
         self.transport.close()
-
-
-def keep_asking(connected: socket.socket) -> None:
-    """Turn on TCP keep-alive, by which the system notices that the other end has vanished."""
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE.items():
-        connected.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -23,8 +23,8 @@ from streamsvm.service.errors import ServiceError
 URL_VARIABLE, TOKEN_VARIABLE = "STREAMSVM_URL", "STREAMSVM_TOKEN"
 DEFAULT_URL = "http://localhost:8000"
 _TIMEOUT_SECONDS = 120
-# The other end of a silent connection is gone if it has answered none of six questions in a minute.
-_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 6}
+# The other end of a silent connection is gone if it has answered none of four questions in a minute.
+_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 _RETRY_SECONDS = 0.25  # before the second try; doubled before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
@@ -176,7 +176,8 @@ class Connection:
         try:
             if takes_long:
                 connection.connect()
-                _wait_while_alive(connection.sock)
+                connection.sock.settimeout(None)
+                keep_asking(connection.sock)
             # A service that stops reading the body says why in its answer.
             with suppress(BrokenPipeError, ConnectionResetError):
                 path = self._parts.path.rstrip("/") + path
@@ -201,9 +202,8 @@ def suppress_unanswered() -> Iterator[None]:
             raise
 
 
-def _wait_while_alive(connection: socket.socket) -> None:
-    """Let the connection be silent as long as its other end is alive, which the kernel checks from time to time."""
-    connection.settimeout(None)
+def keep_asking(connection: socket.socket) -> None:
+    """Turn on TCP keep-alive: the kernel asks a silent other end, and notices that it has vanished without closing."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _ALIVE.items():
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
@@ -250,8 +250,8 @@ class FileUpload:
                 self._sleep(self._pause_after(error))
 
     def _try(self) -> Any:
-        if self._place is None and (shown := self._begin()) is not None:
-            return shown
+        if self._place is None:
+            self._begin()
         if self._is_cut and self._ask():
             return self._outcome()
         self._is_cut = True
@@ -273,26 +273,14 @@ class FileUpload:
         self._failures += 1
         return min(_MOST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** (self._failures - 1))
 
-    def _begin(self) -> Any:
-        """Begin an upload; return None. A service of an older version gets the whole file and returns the dataset."""
+    def _begin(self) -> None:
         if self._beginnings == _MOST_BEGINNINGS:
             raise ServiceError("given_up", "the service has given this upload up each time", "Its log may say why.")
-        try:
-            with self._response("PUT", self._path, b"", {"Upload-Complete": "?0"}) as response:
-                place = response.headers["Location"]
-        except ServiceError as error:
-            if error.code != "no_rows":
-                raise
-            return self._send_at_once()  # the older service took the empty part for a whole body
+        with self._response("PUT", self._path, b"", {"Upload-Complete": "?0"}) as response:
+            place = response.headers["Location"]
         self._beginnings += 1
         # A proxy may have put a prefix before the path, which `response` does, too.
         self._place, self._offset, self._is_cut = place[place.index("/v1/") :], 0, False
-        return None
-
-    def _send_at_once(self) -> Any:
-        self._source.seek(self._start)
-        with self._response("PUT", self._path, self._chunks(), {"Transfer-Encoding": "chunked"}) as response:
-            return json.loads(response.read())
 
     def _ask(self) -> bool:
         """Ask the service at which byte to go on; return whether it has all bytes."""

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streamsvm.api.requests import resumable
 from streamsvm.reader.errors import InputError
 from streamsvm.service.datasets import resuming, uploads
 from streamsvm.service.errors import ServiceError
@@ -426,12 +425,6 @@ def test_a_stream_that_cannot_seek_is_sent_plainly(service, server):
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         Client(f"http://127.0.0.1:{server.address[1]}").add_dataset("d", pipe)
-    assert service.request("GET", "/v1/datasets/d").json()["rows"] == 2
-
-
-def test_a_service_of_an_older_version_gets_the_file_in_one_request(service, server, monkeypatch):
-    monkeypatch.setattr(resumable, "_BOOLEANS", {})  # it does not know the header
-    Client(f"http://127.0.0.1:{server.address[1]}").add_dataset("d", io.BytesIO(ROWS))
     assert service.request("GET", "/v1/datasets/d").json()["rows"] == 2
 
 
