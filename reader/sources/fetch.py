@@ -22,7 +22,7 @@ from itertools import chain, islice
 from typing import IO, Any, NamedTuple
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources.files import LOCAL, PAUSES, SourceFile, fault, located, persistently, store_of
+from streamsvm.reader.sources.files import LOCAL, PAUSES, SourceFile, located, persistently, store_of
 from streamsvm.storage.machine.abandoned_work import pool_of
 
 _BUFFER_BYTES = 1 << 20
@@ -33,24 +33,14 @@ def read_bytes(file: SourceFile, start: int, stop: int, sleep: Callable[[float],
     location = located(file.url)
     path, store = location.path, store_of(location)
     pieces: list[bytes] = []
-    failures = 0
+    check = partial(check_unchanged, file, persists=False)
     while start < stop:
-        try:
-            piece = store.read(path, start, stop)
-        except Exception as error:
-            check_unchanged(file, persists=False)
-            translated = fault(error, file.url)
-            if translated.code != "source_unavailable" or failures == len(PAUSES):
-                raise translated from None
-            sleep(PAUSES[failures])
-            failures += 1
-            continue
+        piece = persistently(partial(store.read, path, start, stop), file.url, failed=check, sleep=sleep)
         if not 0 < len(piece) <= stop - start:
             check_unchanged(file)
             raise InputError("source_unavailable", f"{file.url}: the store gave other bytes than were asked for")
         pieces.append(piece)
         start += len(piece)
-        failures = 0
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

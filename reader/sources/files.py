@@ -260,16 +260,26 @@ def store_of(location: Location) -> LocalStore | RemoteStore:
     return STORES[location.scheme]
 
 
-def persistently(call: Callable[[], Answer], url: str, pauses: Sequence[float] = PAUSES) -> Answer:
-    """Return the result of `call`; retry after each pause if the store is unavailable. Raises InputError for `url`."""
+def persistently(
+    call: Callable[[], Answer],
+    url: str,
+    pauses: Sequence[float] = PAUSES,
+    failed: Callable[[], object] = lambda: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Answer:
+    """Return the result of `call`; retry after each pause if the store is unavailable. Raises InputError for `url`.
+
+    failed  is called after each failure, and may raise another error
+    """
     for pause in (*pauses, None):
         try:
             return call()
         except Exception as error:
+            failed()
             translated = fault(error, url)
             if translated.code != "source_unavailable" or pause is None:
                 raise translated from None
-            time.sleep(pause)
+            sleep(pause)
     raise AssertionError
 
 

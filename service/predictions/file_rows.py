@@ -218,13 +218,9 @@ def _opener(unit: FileUnit, beside: Beside) -> ParserMaker:
         read = partial(read_groups, unit.file, unit.options.format, unit.start, unit.stop, beside)
         return partial(opened, beside=beside, read=read, first_row=unit.first_row)
     if unit.options.format in STORED_TABLES:
-        return partial(_stored_table, beside)
+        from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
+        from streamsvm.service.predictions.table_units import keeping  # noqa: PLC0415
+
+        stored = reads(unit.options.format, Path(tempfile.gettempdir()), _LIMITS)
+        return partial(opened, beside=beside, read=partial(keeping, stored, beside))
     return partial(opened, beside=beside)
-
-
-def _stored_table(beside: Beside, options: InputOptions, limits: InputLimits, classes: Sequence[Label]) -> Parser:
-    from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
-    from streamsvm.service.predictions.table_units import keeping  # noqa: PLC0415
-
-    read = partial(keeping, reads(options.format, Path(tempfile.gettempdir()), limits), beside)
-    return opened(options, limits, classes, beside=beside, read=read)
