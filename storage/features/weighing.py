@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -74,8 +74,27 @@ def with_bias_last(w: Array) -> Array:
     return np.roll(w, -1, axis=0)
 
 
+class _Weighing(FeatureMap):
+    """A map with a number for each feature, fitted to its statistics: the array `own`."""
+
+    own: ClassVar[str]
+
+    @property
+    def needs_statistics(self) -> bool:
+        return True
+
+    def sizes(self, shape: Shape) -> Mapping[str, int]:
+        return {self.own: shape.width}
+
+    def renumbered(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
+        return {self.own: place(arrays[self.own])}
+
+    def own_bytes(self, shape: Shape) -> int:
+        return 8 * shape.width
+
+
 @dataclass(frozen=True)
-class Scale(FeatureMap):
+class Scale(_Weighing):
     """Multiplies the values of each feature f by factors[f]. Features are not centred, so zeros stay zeros."""
 
     by: Literal["max", "deviation"] = option(
@@ -83,13 +102,7 @@ class Scale(FeatureMap):
     )
 
     keeps_statistics = True
-
-    @property
-    def needs_statistics(self) -> bool:
-        return True
-
-    def sizes(self, shape: Shape) -> Mapping[str, int]:
-        return {"factors": shape.width}
+    own = "factors"
 
     def folded(self, w: Array, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
         return w * arrays["factors"], np.zeros(w.shape[:-1])
@@ -105,12 +118,6 @@ class Scale(FeatureMap):
         return FeatureStatistics(
             before.n_rows, before.rows, before.sums * factors, before.squares * factors**2, before.largest * factors
         )
-
-    def renumbered(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
-        return {"factors": place(arrays["factors"])}
-
-    def own_bytes(self, shape: Shape) -> int:
-        return 8 * shape.width
 
     def ready(self, _shape: Shape, arrays: Mapping[str, Array]) -> Apply:
         factors = arrays["factors"]
@@ -146,31 +153,20 @@ def unit_rows(rows: Features) -> Features:
 
 
 @dataclass(frozen=True)
-class Idf(FeatureMap):
+class Idf(_Weighing):
     """Multiplies features by weights, then scales rows to norm 1, as scikit-learn's TfidfTransformer does.
 
     The weight of a feature is log((1 + n) / (1 + df)) + 1, where df of the dataset's n rows have the feature.
     """
 
-    @property
-    def needs_statistics(self) -> bool:
-        return True
-
-    def sizes(self, shape: Shape) -> Mapping[str, int]:
-        return {"weights": shape.width}
+    own = "weights"
 
     def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
         counts = needed(statistics, "idf").of_width(shape.width)
         return {"weights": np.log((1.0 + counts.n_rows) / (1.0 + counts.rows)) + 1.0}
 
-    def renumbered(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
-        return {"weights": place(arrays["weights"])}
-
     def mean_square(self, _before: float) -> float:
         return 1.0
-
-    def own_bytes(self, shape: Shape) -> int:
-        return 8 * shape.width
 
     def ready(self, _shape: Shape, arrays: Mapping[str, Array]) -> Apply:
         weights = arrays["weights"]
