@@ -29,7 +29,7 @@ from streamsvm.service.processes.run_directories import has_room, temporary_dire
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.features.statistics import read_statistics
-from streamsvm.storage.machine.compile_time import NOTICED_SECONDS, say_compiling
+from streamsvm.storage.machine.compiling import NOTICED_SECONDS, say_compiling
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import load_kernels
 from streamsvm.storage.run.state import State

@@ -9,7 +9,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from streamsvm.storage.machine.kernel_sources import kernel_modules
+from streamsvm.storage.machine.compiling import kernel_modules
 from streamsvm.trainer.problem.losses import LOSSES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,14 +13,21 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.machine.child import die_with_parent, keep_freed_memory, leave
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.checkpoint import open_checkpoint
 from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.slowdowns import told
-from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state, telling_compiling, zeros
+from streamsvm.storage.run.state import (
+    CACHE_FILE,
+    KEPT_ARRAYS,
+    State,
+    backoff_sleep,
+    open_state,
+    telling_compiling,
+    zeros,
+)
 from streamsvm.trainer.checkpoints import RESIDENTS, CheckpointSlots
 from streamsvm.trainer.report import report, write_line
 from streamsvm.trainer.settings import TrainerSettings

@@ -21,23 +21,20 @@ def report(
     """Return the line of a job's history for a pass, as a dict for JSON. `elapsed`: seconds that the job has taken."""
     own = asdict(replace(progress, lanes=(), sweeps=(), newton=()))
     fields = {name.rstrip("_").lower(): value for name, value in own.items() if name not in NOT_IN_HISTORY}
+    lanes = enumerate(progress.lanes, settings.lane)
     counts = [figure.name for figure in figures_in("counts", "waits") if figure.name not in fields]
     return {
         **fields,
         "pass": settings.passes_before + progress.pass_,
         "lane": settings.lane,
         **figures_of(progress, "gaps"),
-        **({"lanes": _of_lanes(progress, settings.lane)} if progress.lanes else {}),
+        **({"lanes": [{"lane": k, **figures_of(lane, *OF_TASK)} for k, lane in lanes]} if progress.lanes else {}),
         **({"sweeps": [_of_sweep(sweep, settings.lane) for sweep in progress.sweeps]} if progress.sweeps else {}),
         **({"newton": [told_step(step, settings.lane) for step in progress.newton]} if progress.newton else {}),
         **{name: state.control[name] for name in counts},
         "elapsed_seconds": elapsed,
         **({"slowdowns": slowdowns} if slowdowns else {}),
     }
-
-
-def _of_lanes(progress: PassProgress, first: int) -> list[dict]:
-    return [{"lane": number, **figures_of(lane, *OF_TASK)} for number, lane in enumerate(progress.lanes, first)]
 
 
 def _of_sweep(sweep: Sweep, first: int) -> dict:

@@ -7,12 +7,11 @@ from typing import TypeVar
 import numpy as np
 
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.models.support_vectors import KernelState
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.slowdowns import bits_of
-from streamsvm.storage.run.state import SOLVER_PHASES, State, pass_stamp
+from streamsvm.storage.run.state import SOLVER_PHASES, State, backoff_sleep, pass_stamp
 from streamsvm.trainer.problem.objective import half_squares
 from streamsvm.trainer.updates.limits import Elapsed, Ended, JobLimits
 from streamsvm.trainer.updates.progress import NewtonStep, PassProgress
@@ -121,6 +120,14 @@ class SharedState:
         for item in items:
             if self.has_to_end:
                 return
+            yield item
+
+    def uninterrupted(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items one by one, with a heartbeat for each, and stop early once training is to stop soon."""
+        for item in items:
+            if self.is_interrupted:
+                return
+            self.beat()
             yield item
 
     # Rows

@@ -34,7 +34,8 @@ def cv_results(cv: Sequence[Mapping[str, Any]], scoring: str) -> dict[str, Any]:
         "params": [{"C": C} for C in values],
         **_scores(cv, FIGURE_OF[scoring], "score", sign_of(scoring)),
     }
-    results["rank_test_score"] = _ranks(results["mean_test_score"])
+    scores = results["mean_test_score"]
+    results["rank_test_score"] = np.array([1 + int((scores > score).sum()) for score in scores], np.int32)
     for metric in cv[0]["mean"]:
         results |= _scores(cv, metric, metric, 1.0)
     return results
@@ -51,11 +52,6 @@ def _scores(cv: Sequence[Mapping[str, Any]], metric: str, name: str, sign: float
 
 def _numbers(values: list[float | None]) -> Array:
     return np.array([np.nan if value is None else value for value in values])
-
-
-def _ranks(scores: Array) -> Array:
-    """Return (n,) ranks: 1 for the highest score, and equal ranks for equal scores."""
-    return np.array([1 + int((scores > score).sum()) for score in scores], np.int32)
 
 
 def plot_history(

@@ -114,11 +114,6 @@ def chosen_columns(X: Any, options: dict[str, Any] | None) -> tuple[Any, tuple[s
     return selected(X, match.names), match.dropped
 
 
-def _but_choice(options: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the input options without those that `chosen_columns` has applied."""
-    return {name: value for name, value in (options or {}).items() if name not in _CHOICE}
-
-
 def matrix(X: Any, y: Any, weight: Any, names: Sequence[str] | None, options: dict[str, Any] | None) -> Stream:
     """Make the source of a checked matrix.
 
@@ -129,8 +124,10 @@ def matrix(X: Any, y: Any, weight: Any, names: Sequence[str] | None, options: di
     options  input options by name
     """
     head = [] if names is None else [name_array(names)]
-    read_as = _as_batches(options if names is None else _but_choice(options))
-    return Stream(chain(head, batches(X, y, weight)), read_as, _size_of(X))
+    # `chosen_columns` has applied those that choose.
+    left = {name: value for name, value in (options or {}).items() if names is None or name not in _CHOICE}
+    size = 8 * (X.nnz if sparse.issparse(X) else X.size)
+    return Stream(chain(head, batches(X, y, weight)), _as_batches(left), size)
 
 
 def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, options: dict[str, Any] | None) -> Stream:
@@ -242,11 +239,6 @@ def name_array(names: Sequence[str]) -> bytes:
     file = io.BytesIO()
     np.save(file, np.array(names, str), allow_pickle=False)
     return file.getvalue()
-
-
-def _size_of(X: Any) -> int:
-    """Estimate the bytes that the values of X take once they are read in."""
-    return 8 * (X.nnz if sparse.issparse(X) else X.size)
 
 
 def _end(X: Any, begin: int) -> int:

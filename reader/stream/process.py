@@ -18,14 +18,21 @@ from streamsvm.reader.stream.resume import ResidentCollector, WeightCheck, check
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.settings import ReaderSettings
 from streamsvm.storage.files.arrays import open_array
-from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.machine.child import die_with_parent, keep_freed_memory, leave
 from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.cache import CacheReader, CacheWriter, Step
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder
 from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
 from streamsvm.storage.run.failure import telling
-from streamsvm.storage.run.state import CACHE_FILE, OWN_W_FILE, REAL, StateRoom, open_state, telling_compiling
+from streamsvm.storage.run.state import (
+    CACHE_FILE,
+    OWN_W_FILE,
+    REAL,
+    StateRoom,
+    backoff_sleep,
+    open_state,
+    telling_compiling,
+)
 from streamsvm.trainer.problem.objective import make_objective
 
 _WAIT_SECONDS = 2e-3

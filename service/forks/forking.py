@@ -58,8 +58,8 @@ class Forking:
                 what, *request = json.loads(message)
                 if what == "load":
                     load_module(*request)
-                elif what == "kill":
-                    self._kill(*request)
+                elif what == "kill" and request[0] in self._running:  # not waited for: no other has its id
+                    os.kill(*request)
                 elif len(files) == _FILES and (task := self._fork(files, *request)) is not None:
                     return task
                 for file in files:
@@ -97,10 +97,6 @@ class Forking:
         os.setsid()
         os.environ[PARENT_VARIABLE] = str(parent)
         setproctitle(" ".join(command))
-
-    def _kill(self, pid: int, number: int) -> None:
-        if pid in self._running:  # it has not been waited for, and so no other has its id
-            os.kill(pid, number)
 
     def _tell_end(self, pid: int) -> None:
         _, status = os.waitpid(pid, 0)

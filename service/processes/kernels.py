@@ -16,8 +16,7 @@ from typing import IO
 
 from streamsvm.service.errors import DIED, ServiceError
 from streamsvm.storage.machine.child import child_environment
-from streamsvm.storage.machine.compile_time import COMPILING, say_compiling
-from streamsvm.storage.machine.kernel_sources import TREE, stamp_of
+from streamsvm.storage.machine.compiling import COMPILING, TREE, say_compiling, stamp_of
 
 Report = Callable[[int, int], None]  # steps done, steps in all
 

@@ -23,7 +23,7 @@ from streamsvm.storage.run.state import State
 
 # Codes of errors that another attempt at a run would meet again.
 LASTING = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)
-FORGETTING = "streamsvm.service.cluster.nodes.forgetting"
+FORGETTING = "streamsvm.service.cluster.nodes.agents"
 
 
 def launch(

@@ -33,11 +33,8 @@ def child_environment() -> dict[str, str]:
     They give linear algebra one thread, unless this process's environment says otherwise: OpenBLAS's threads spin
     between short products, and take cores from processes that work.
     """
-    return {"OPENBLAS_NUM_THREADS": "1", **os.environ, PARENT_VARIABLE: _this_thread()}
-
-
-def _this_thread() -> str:
-    return f"{os.getpid()}/task/{threading.get_native_id()}"
+    this_thread = f"{os.getpid()}/task/{threading.get_native_id()}"
+    return {"OPENBLAS_NUM_THREADS": "1", **os.environ, PARENT_VARIABLE: this_thread}
 
 
 def die_with_parent() -> None:

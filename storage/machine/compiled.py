@@ -14,8 +14,7 @@ import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.event import Listener, register
 
-from streamsvm.storage.machine.compile_time import COMPILE_TIME
-from streamsvm.storage.machine.kernel_sources import stamp
+from streamsvm.storage.machine.compiling import COMPILE_TIME, stamp
 
 
 class _Watch(Listener):

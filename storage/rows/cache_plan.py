@@ -49,13 +49,13 @@ class CachePlan:
 def least_segment(longest_row: int) -> int:
     """Return the smallest size of a segment, with LMDB's page header, that holds a row of `longest_row` non-zeros."""
     needed = packed_bytes(1, longest_row) + PAGE - room(PAGE) + LMDB_PAGE_HEADER
-    return max(SMALLEST_SEGMENT, _power_of_two_from(needed))
+    return max(SMALLEST_SEGMENT, 1 << (needed - 1).bit_length())
 
 
 def plan_cache(cache_bytes: int, longest_row: int) -> CachePlan:
     """Return the plan for rows of at most `longest_row` non-zeros. Raises CacheTooSmall, naming the smallest cache."""
     least = least_segment(longest_row)
-    wanted = min(LARGEST_SEGMENT, _power_of_two_upto(cache_bytes // _SEGMENTS_WANTED))
+    wanted = min(LARGEST_SEGMENT, 1 << max(0, (cache_bytes // _SEGMENTS_WANTED).bit_length() - 1))
     plan = _divide(cache_bytes, max(least, wanted))
     if plan.most_live < FEWEST_LIVE:
         needed = _least_cache(least)
@@ -85,11 +85,3 @@ def _least_cache(size: int) -> int:
     while _divide(cache_bytes, size).most_live < FEWEST_LIVE:
         cache_bytes += size
     return cache_bytes
-
-
-def _power_of_two_from(number: int) -> int:
-    return 1 << (number - 1).bit_length()
-
-
-def _power_of_two_upto(number: int) -> int:
-    return 1 << max(0, number.bit_length() - 1)

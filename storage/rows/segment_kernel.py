@@ -1,4 +1,4 @@
-"""Inner loops of segments: they pack rows (`segment`), choose rows to keep (`repack`), and copy rows (`scattered`)."""
+"""Inner loops of segments: they pack rows (`segment`), choose rows to keep, and copy rows (`scattered`)."""
 
 from typing import Any, NamedTuple
 

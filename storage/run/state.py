@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.files.arrays import open_array, reserve
-from streamsvm.storage.machine.compile_time import COMPILE_TIME
+from streamsvm.storage.machine.compiling import COMPILE_TIME
 from streamsvm.storage.rows.csr import Array
 
 # Numbers of columns of w and alpha. For up to eight tasks, a kernel reads each index, value and cache line of w once.
@@ -319,3 +319,13 @@ def silent_until(control: Control, process: str) -> float:
     """Return the time.monotonic until which a process that compiles may send no heartbeat; 0.0: it compiles nothing."""
     since = control[f"{process}_compiles_since"]
     return since + PATIENCE_SECONDS if since else 0.0
+
+
+def backoff_sleep(since: float) -> float:
+    """Sleep for a tenth of the time since `since` (a time.perf_counter), 50 us to 2 ms; return the seconds slept.
+
+    Waiting for another process, the sleeps are short at first, to react fast, and longer later, to leave it the cores.
+    """
+    began = time.perf_counter()
+    time.sleep(min(max((began - since) / 10, 50e-6), 2e-3))
+    return time.perf_counter() - began

@@ -34,9 +34,8 @@ class Tree:
         for name in (
             "machine/__init__.py",
             "machine/child.py",
-            "machine/compile_time.py",
             "machine/compiled.py",
-            "machine/kernel_sources.py",
+            "machine/compiling.py",
             "machine/resources.py",
             "rows/csr.py",
         ):

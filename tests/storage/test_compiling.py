@@ -9,7 +9,7 @@ import pytest
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.progress.progress import _phase, progress
 from streamsvm.service.processes.run import ProcessRun
-from streamsvm.storage.machine.compile_time import COMPILE_TIME, CompileTime
+from streamsvm.storage.machine.compiling import COMPILE_TIME, CompileTime
 from streamsvm.storage.run.state import compile_seconds, create_state, telling_compiling
 from streamsvm.trainer.newton.scans import Interrupted, go_on
 from streamsvm.trainer.shared_state import SharedState

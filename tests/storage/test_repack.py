@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.storage.rows.repack import Candidates, appraise, choose_segments, usable_room
+from streamsvm.reader.stream.residents import Candidates, appraise, choose_segments, usable_room
 
 ROOM = 1000
 

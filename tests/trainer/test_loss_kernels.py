@@ -13,9 +13,14 @@ from scipy.optimize import minimize_scalar
 
 from streamsvm.storage.rows.segment import CODE, Columns, Segment
 from streamsvm.trainer.kernels.hinge import Dual, Weights
-from streamsvm.trainer.kernels.logistic import logistic_gradient, logistic_step, negative_entropy
-from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_regression
-from streamsvm.trainer.kernels.regression import regression_gradient, regression_step
+from streamsvm.trainer.kernels.logistic_and_regression import (
+    logistic_gradient,
+    logistic_step,
+    negative_entropy,
+    regression_gradient,
+    regression_step,
+    visit_logistic_or_regression,
+)
 from streamsvm.trainer.problem.losses import REGRESSION, make_loss
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from streamsvm.trainer.updates.statistics import VisitSums

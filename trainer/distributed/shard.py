@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -26,14 +25,13 @@ from streamsvm.storage.files.arrays import open_array
 from streamsvm.storage.machine.child import leave
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.packing import Packer
 from streamsvm.storage.rows.segment import Segment, used_bytes, view
-from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, Packer
 from streamsvm.storage.run.state import OWN_W_FILE, REAL, RUN_FILE
 from streamsvm.trainer.distributed.messages import COUNTED, Activity, Change, Order, Report
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.requests import Request
-from streamsvm.trainer.newton.scans import Interrupted, Scans, uninterrupted
+from streamsvm.trainer.newton.scans import Interrupted, Scans
 from streamsvm.trainer.newton.system import TooLarge
 from streamsvm.trainer.problem.losses import box_of
 from streamsvm.trainer.problem.objective import half_squares
@@ -271,7 +269,7 @@ class ShardTrainer(Trainer):
 
     def _own_rows(self, store: Any) -> OwnRows:
         settings = self._settings
-        going = partial(uninterrupted, self._shared)
+        going = self._shared.uninterrupted
         scans = Scans(store, len(self._alpha), settings.visited, self._cursor.training.threads, going)
         return OwnRows(settings.tasks, scans, self._alpha, settings.width)
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from streamsvm.storage.run.state import width_for
-from streamsvm.trainer.newton.cholesky import SMALL
 from streamsvm.trainer.newton.own_rows import row_bytes
 from streamsvm.trainer.newton.scans import SUMS
-from streamsvm.trainer.newton.system import BATCH_BYTES, LARGEST, sums_of
+from streamsvm.trainer.newton.system import BATCH_BYTES, LARGEST, SMALL, sums_of
 
 _NUMBER = 8
 _VALUE_BYTES = 12  # of a value in a sparse row: float64, and its feature

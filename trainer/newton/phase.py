@@ -7,11 +7,10 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.trainer.newton.choice import Outlook, has_room, is_newton_quicker
-from streamsvm.trainer.newton.cholesky import SMALL
 from streamsvm.trainer.newton.own_rows import OwnRows, chunks
 from streamsvm.trainer.newton.run import NewtonSteps, near_by
-from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, go_on, uninterrupted
-from streamsvm.trainer.newton.system import LARGEST, TooLarge
+from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, go_on
+from streamsvm.trainer.newton.system import LARGEST, SMALL, TooLarge
 from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.rows.cache import Cursor
@@ -85,7 +84,7 @@ class NewtonPhase:
         self._scans_before = int(self._shared.control["scans"])
         numbers = np.flatnonzero(variables.is_trained[: self._settings.tasks.count]).tolist()
         alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
-        scans = Scans(store, step.n_rows, self._settings.visited, self._threads, partial(uninterrupted, self._shared))
+        scans = Scans(store, step.n_rows, self._settings.visited, self._threads, self._shared.uninterrupted)
         steps: NewtonSteps | None = None
         most = self._most_equations
         self._shared.note_left_out(0.0)

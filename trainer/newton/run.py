@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.newton.cholesky import SMALL, GoOn, no_matter
 from streamsvm.trainer.newton.requests import NewtonFigures, ProblemRows, Reply, Request, SumOf
-from streamsvm.trainer.newton.system import LARGEST, kind_of
+from streamsvm.trainer.newton.system import LARGEST, SMALL, GoOn, kind_of, no_matter
 from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.tasks import Tasks

@@ -36,15 +36,6 @@ class Interrupted(Exception):
     """Ends a scan, or the solution of a system, early: the job is to end, or the store of rows has failed."""
 
 
-def uninterrupted(shared: SharedState, segments: Iterator[Segment]) -> Iterator[Segment]:
-    """Yield the segments, and set the trainer's heartbeat for each, until the job is interrupted."""
-    for rows in segments:
-        if shared.is_interrupted:
-            return
-        shared.beat()
-        yield rows
-
-
 def go_on(shared: SharedState, seconds: float) -> None:
     """Set the trainer's heartbeat for the next `seconds` seconds. Raises Interrupted if the job is interrupted."""
     if shared.is_interrupted:

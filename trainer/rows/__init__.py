@@ -16,7 +16,7 @@ The reader knows which rows are resident (in the cache) and which are leaving (e
     fresh       the trainer visits it when it has arrived             resident      solvers.streamsvm
     resident    the trainer visits it in a sweep over the cache       resident      trainer.sweeps.sweep
     resident    it streams by, and waits for a visit from now on      resident      stream.arrivals
-    resident    room is needed, it has the highest score and does     leaving       stream.residents, rows.repack
+    resident    room is needed, it has the highest score and does     leaving       stream.residents
                 not wait for a visit
     leaving     the next step is committed                            away          stream.residents
     any         the disk or the cache has all rows: the reader        swept         trainer.rows.disk, .cache

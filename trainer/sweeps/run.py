@@ -202,7 +202,7 @@ class Sweeps:
         sets_aside = not store.has_active or (is_whole and store.n_aside > 0)
         swept = SweepStatistics.none(self._variables.count)
         self._n_active, self._n_read, self._pays = 0, 0, sets_aside
-        windows = self._uninterrupted(store.windows(None if is_whole else self._is_active, rng))
+        windows = self._shared.uninterrupted(store.windows(None if is_whole else self._is_active, rng))
         learn = partial(self._set_aside, store, swept) if sets_aside else None
         sweep(windows, partial(self._choose, is_whole, rng), self._updater, threads, learn, swept)
         if self._pays:
@@ -212,12 +212,6 @@ class Sweeps:
         self._slack, self._n_visited = swept.slack, swept.visits
         has_ended = store.is_open and not self._shared.is_interrupted
         return swept if has_ended and (swept.visits == self._cursor.step.n_rows or not is_whole) else None
-
-    def _uninterrupted(self, windows: Iterator[Segment]) -> Iterator[Segment]:
-        for rows in windows:
-            if self._shared.is_interrupted:
-                return
-            yield rows
 
     def _choose(self, is_whole: bool, rng: Random, rows: Segment) -> Array:
         order = random_order(len(rows), rng)

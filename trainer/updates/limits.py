@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 
-from streamsvm.storage.machine.compile_time import COMPILE_TIME
+from streamsvm.storage.machine.compiling import COMPILE_TIME
 from streamsvm.storage.run.state import Control, compile_seconds
 
 

@@ -31,7 +31,7 @@ from streamsvm.reader.options import input_options
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.cluster.dataset.shards import Origin, shard_manifest, shard_names, stripe_bytes_for, write_origin
 from streamsvm.service.cluster.machine.shard_reading import ReadIn
-from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, placed
+from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, placed, told
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.blocks.arriving import IngestProgress
@@ -231,9 +231,7 @@ class _ReadingIn:
                 raise _of_machine(number, self.origin, cause) from error
             self._failures[number] += 1
             if self._failures[number] > _MOST_FAILURES:
-                raise ServiceError(
-                    "machine_lost", f"machine {number} was lost again and again", "The nodes' logs say more."
-                ) from error
+                raise told(number, error) from error
             self._begin_anew(number, origin)
             return {}
 
@@ -258,7 +256,7 @@ def _of_machine(number: int, origin: Origin, cause: ServiceError) -> ServiceErro
         )
     if cause.at:
         return cause  # it names the file
-    return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
+    return told(number, cause)
 
 
 if __name__ == "__main__":

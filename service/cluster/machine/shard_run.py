@@ -19,10 +19,9 @@ from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.arrays import new_array
-from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import written_ids
-from streamsvm.storage.run.state import OWN_W_FILE, REAL, RUN_FILE, State, open_state
+from streamsvm.storage.run.state import OWN_W_FILE, REAL, RUN_FILE, State, backoff_sleep, open_state
 from streamsvm.trainer.distributed.messages import Activity, Order, Report
 from streamsvm.trainer.distributed.shard import ORDER, REPORT, scaled, send, take
 

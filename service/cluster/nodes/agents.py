@@ -1,17 +1,22 @@
-"""The agents of machines as actors on the nodes of a Ray cluster, and the error of a job whose machine is lost."""
+"""The agents of machines as actors on the nodes of a Ray cluster, and the error of a job whose machine is lost.
 
-from collections.abc import Sequence
+python -m streamsvm.service.cluster.nodes.agents ADDRESS JOB     has the nodes remove their files of a job that was
+                                                                 cancelled or failed
+"""
+
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from streamsvm.service.cluster.machine.agent import Agent
-from streamsvm.service.cluster.nodes.connecting import FOR_GOOD, nodes_of
+from streamsvm.service.cluster.nodes.connecting import FOR_GOOD, connect, nodes_of
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
+from streamsvm.storage.machine.child import leave
 
 CALL_SECONDS = 60.0  # timeout of a call that has next to nothing to do
-
-
 # Codes of faults that every node would meet, at any time.
 _FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
 
@@ -71,3 +76,27 @@ def check_versions(theirs: set[str]) -> None:
         raise ServiceError(
             "node_version", f"nodes have StreamSVM {others}, this is {own}", "Install the same version everywhere."
         )
+
+
+def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:
+    """Have agents (node -> agent) remove their files of a job; return nodes that did. Absent nodes do so in a week."""
+    asked = {agent.forget.remote(job): node for node, agent in agents.items()}
+    answered = ray.wait(list(asked), num_returns=len(asked), timeout=CALL_SECONDS)[0] if asked else []
+    done = set()
+    for each in answered:
+        with contextlib.suppress(Exception):  # it has died
+            ray.get(each)
+            done.add(asked[each])
+    return done
+
+
+def main(address: str, job: str) -> None:
+    """Body of the process."""
+    with contextlib.suppress(Exception):  # without a cluster there is no node to ask
+        ray = connect(address)
+        forget_on(ray, {node: agent_on(ray, node) for node in nodes_of(ray)}, job)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    leave()  # Ray takes its time

@@ -17,9 +17,16 @@ from typing import Any
 from streamsvm.service.cluster.dataset.shards import Shard, pieces_of, read_origin
 from streamsvm.service.cluster.machine.shard_reading import ReadIn
 from streamsvm.service.cluster.machine.shard_run import Begin
-from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, is_for_good, placed, told
+from streamsvm.service.cluster.nodes.agents import (
+    CALL_SECONDS,
+    agent_on,
+    agents_of,
+    forget_on,
+    is_for_good,
+    placed,
+    told,
+)
 from streamsvm.service.cluster.nodes.connecting import nodes_of
-from streamsvm.service.cluster.nodes.forgetting import forget_on
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.rows.csr import Array

@@ -15,9 +15,8 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
 from streamsvm.storage.rows.csr import WEIGHT
-from streamsvm.storage.rows.packing import bytes_alone
 from streamsvm.storage.rows.segment import CODE, OPTIONAL_COLUMN, PLAIN_ROW, packed_bytes
-from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, bytes_alone
 from streamsvm.storage.run.state import FEATURE_BYTES, WIDTHS, width_for
 from streamsvm.trainer.newton.memory import ProblemShape, bytes_held, equations_within
 from streamsvm.trainer.newton.system import LARGEST

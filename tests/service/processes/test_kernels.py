@@ -7,8 +7,8 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes import kernels
-from streamsvm.storage.machine import compile_time
-from streamsvm.storage.machine.kernel_sources import stamp_of
+from streamsvm.storage.machine import compiling
+from streamsvm.storage.machine.compiling import stamp_of
 from tests.refusals import refused
 
 
@@ -52,7 +52,7 @@ def test_the_bar_fills_and_goes_and_elsewhere_it_is_a_line(capsys):
     assert stream.getvalue().rsplit("\r\033[K", 1)[1] == f"compiling kernels, once  [{'#' * 15}{'.' * 15}] 2/4"
     report(4, 4)
     assert stream.getvalue().endswith("\r\033[K")
-    compile_time.say_compiling.cache_clear()
+    compiling.say_compiling.cache_clear()
     for report in (kernels.show_bar(io.StringIO()), kernels.show_bar(io.StringIO())):
         for done in range(5):
             report(done, 4)

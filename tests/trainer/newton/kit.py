@@ -11,10 +11,10 @@ from scipy import sparse
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_ID, ROW_WEIGHT, TARGET, Segment
-from streamsvm.trainer.newton.cholesky import no_matter
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Scans
+from streamsvm.trainer.newton.system import no_matter
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads
 from tests.reference.newton import MARGIN, Problem

@@ -9,8 +9,16 @@ from scipy import sparse
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import OFFSET, Segment
 from streamsvm.trainer.newton import system
-from streamsvm.trainer.newton.cholesky import no_matter, solve_positive
-from streamsvm.trainer.newton.system import Iterated, Kind, OfFeatures, OfRows, TooLarge, kind_of
+from streamsvm.trainer.newton.system import (
+    Iterated,
+    Kind,
+    OfFeatures,
+    OfRows,
+    TooLarge,
+    kind_of,
+    no_matter,
+    solve_positive,
+)
 
 
 def segment(X, rng=None):

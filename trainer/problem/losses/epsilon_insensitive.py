@@ -1,4 +1,4 @@
-"""Losses of the residual r = <w, x> - y for any target y. Their step is in trainer.kernels.regression.
+"""Losses of the residual r = <w, x> - y for any target y. Their step is in kernels.logistic_and_regression.
 
 Support vector regression (Ho and Lin, JMLR 2012). The paper calls alpha beta; it may have either sign.
 """

@@ -1,4 +1,4 @@
-"""Logistic loss. Its step is in trainer.kernels.logistic."""
+"""Logistic loss. Its step is in trainer.kernels.logistic_and_regression."""
 
 import numpy as np
 from scipy.special import expit
@@ -6,7 +6,7 @@ from scipy.special import expit
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.problem.losses.terms import MarginLoss, RowTerms, projected_gradient, without_zeros
 
-# alpha / C counts as 0 up to the first share, and as 1 from the second on: see trainer.kernels.logistic.
+# alpha / C counts as 0 up to the first share, and as 1 from the second on: see its kernel.
 LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
 
 

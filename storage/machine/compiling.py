@@ -1,10 +1,20 @@
-"""A hash, the stamp, of all kernels' sources: compiled kernels on disk are valid until it changes. Quick to import."""
+"""When kernels are compiled, and how long that takes. Quick to import.
+
+Compiled kernels on disk are valid until the stamp of all kernels' sources, a hash, changes. At their first use kernels
+take seconds to minutes.
+"""
 
 import hashlib
+import os
 import re
+import sys
+import time
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from streamsvm.storage.machine.child import PARENT_VARIABLE
 
 TREE = Path(__file__).resolve().parents[2]
 _LAYERS = ("storage", "reader", "trainer", "service")
@@ -52,3 +62,52 @@ def _with_imported(tree: Path, modules: set[Path]) -> dict[Path, bytes]:
         candidates = {path for place in places for path in (place.with_suffix(".py"), place / "__init__.py")}
         modules = {path for path in candidates - sources.keys() if path.exists()}
     return sources
+
+
+COMPILING = "compiling kernels, once"
+NOTICED_SECONDS = 1.0
+
+
+class CompileTime:
+    """Adds up the seconds in which kernels are compiled, in any thread; numba compiles one kernel at a time.
+
+    tell  a function that is called with the time.monotonic when compiling begins, and with 0.0 when it ends
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.tell: Callable[[float], object] = lambda _since: None
+        self._clock = clock
+        self._depth = 0  # nesting: compiling a kernel compiles the kernels that it calls
+        # Seconds of ended compilations, and when the current one began (0.0: none runs); threads read both at once.
+        self._state = 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far, including those of a kernel that is being compiled now."""
+        before, since = self._state
+        return before + (self._clock() - since if since else 0.0)
+
+    def begin(self) -> None:
+        """Record that numba begins to compile a kernel."""
+        self._depth += 1
+        if self.seconds > NOTICED_SECONDS and PARENT_VARIABLE not in os.environ:
+            say_compiling()
+        if self._depth == 1:
+            self._state = self._state[0], self._clock()
+            self.tell(self._state[1])
+
+    def end(self) -> None:
+        """Record that numba has compiled a kernel, or has failed to compile it."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._state = self.seconds, 0.0
+            self.tell(0.0)
+
+
+@cache
+def say_compiling() -> None:
+    """Print, once in a process, that kernels are being compiled: a user sees why the first training is slow."""
+    print(f"streamsvm: {COMPILING}, for some 20 s", file=sys.stderr, flush=True)
+
+
+COMPILE_TIME = CompileTime()  # the times of this process, see storage.machine.compiled
