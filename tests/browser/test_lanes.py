@@ -272,6 +272,7 @@ def test_from_a_table_with_names_and_weights_to_the_best_C(open_page, served, tm
     assert page.input_value("#submit [name=validation]") == ""
     page.select_option("#submit [name=scoring]", "f1")
     page.select_option("#submit [name=probability]", "sigmoid")
+    page.click("text=More settings")
     page.fill("#submit [name=cache_bytes]", "1")
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")

@@ -52,11 +52,10 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
     page.locator("#dataset-list", has_text="my-rows").wait_for()
     wait_for(lambda: page.input_value("#dataset-choice") == "my-rows")
 
-    page.click("text=How good the model is")
     page.fill("#submit [name=validation]", "")
+    page.click("text=More settings")
     page.fill("#submit [name=relative_gap]", "")  # so that it does not end by itself
     page.fill("#submit [name=cache_bytes]", "1")
-    page.click("text=More settings")
     page.fill("#submit [name=max_passes]", "1000000")
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")

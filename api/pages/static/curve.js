@@ -63,7 +63,7 @@ function drawValuesOfC(svg, wide, points, across, selected) {
   const floor = HIGH - BOTTOM, taken = [];
   const values = points.map(({ C }) => C).sort((one, other) => (other === selected) - (one === selected));
   for (const C of values) {
-    const x = across(C), name = String(Number(C.toPrecision(3)));
+    const x = across(C), name = C < 1e-3 ? C.toExponential(0) : String(Number(C.toPrecision(3)));
     drawn(svg, "line", { x1: x, x2: x, y1: floor, y2: floor + 5, class: "grid" });
     if (taken.some((other) => Math.abs(other - x) < LABEL_ROOM)) continue;
     taken.push(x);

@@ -94,7 +94,7 @@ class GeneralFields:
         values='object, option -> value: `{"updates_per_row": 4.0}`',
     )  # fmt: skip
     loss: Literal[LOSSES] = option(  # type: ignore[valid-type]
-        "hinge", "what an error of the model costs; the last two are for regression"
+        "hinge", "what an error of the model costs; the last two are for regression", part=_FIRST
     )
     kernel: Literal["linear", "rbf"] = option(
         "linear",
@@ -131,7 +131,7 @@ class GeneralFields:
     validation: float | None = option(
         None,
         "share of the rows, rounded to 1/k, that is held out to judge models and to choose `C`; null: no rows are held "
-        "out", part=_CHOOSING, label="Share held out to judge", ge=0.01, le=0.5,
+        "out", part=_FIRST, label="Share held out to judge", ge=0.01, le=0.5,
     )  # fmt: skip
     refit: bool = option(
         True, "whether a model is trained on all rows as well", needs=_FOLDS, part=_CHOOSING, label="Train on all rows"
@@ -173,13 +173,13 @@ class GeneralFields:
         "training stops when M+ - M-, the largest minus the smallest projected gradient, is at most this (`cpa` and "
         f"`ocas`: their bounds, relative to P(0); with a kernel, default {KERNEL_TOLERANCE:g}: the change of the "
         "logarithm of the gradients' spread); null: never",
-        flags=("-e", "--tolerance"), part=_FIRST, label="Tolerance of M\u207a - M\u207b", gt=0,
+        flags=("-e", "--tolerance"), label="Tolerance of M\u207a - M\u207b", gt=0,
     )  # fmt: skip
     relative_gap: float | None = option(
         1e-4,
         "training stops when the relative duality gap (P - D) / P is certified to be at most this; null, if only "
         "`tolerance` is given; if both are numbers, both have to hold; null: never",
-        part=_FIRST, gt=0,
+        gt=0,
     )  # fmt: skip
     max_passes: int = option(
         100, "training stops after this many passes over the data", label="Most passes", ge=1, le=1_000_000
@@ -195,7 +195,7 @@ class GeneralFields:
     seed: int = option(0, "seed of everything random", ge=0, lt=1 << 63)
     cache_bytes: int = option(
         256 << 20, "most bytes of the cache file; on several machines, of the cache file of each",
-        flags=("--cache",), read=parse_size, word="SIZE", part=_FIRST, label="Cache, MiB", ge=1, le=1 << 44,
+        flags=("--cache",), read=parse_size, word="SIZE", label="Cache, MiB", ge=1, le=1 << 44,
     )  # fmt: skip
     memory_bytes: int | None = option(
         None,
