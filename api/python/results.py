@@ -65,7 +65,7 @@ def plot_history(
     curves, name = lane_curves(history), lane_figure(history)
     several = {lane: f"problem {lane + 1}" for lane in curves}
     names = several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name].label)
-    draw_curves(ax, history, set(), names)
+    draw_curves(ax, history, names)
     wanted, label = (tolerance, "tolerance") if name == "gap" else (relative_gap, "relative gap wanted")
     if wanted is not None:
         ax.axhline(wanted, linestyle="--", color="grey", label=label)

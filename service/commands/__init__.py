@@ -13,7 +13,6 @@ COMMANDS = {
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
     "prediction": "Predictions of files by a service: ls, show, cancel, rm.",
     "model": "Models of a service: get, ls, show, threshold, register, alias.",
-    "plot": "Plot how a job of a service converges, and its cross-validation.",
     "serve": "Run the service: the REST interface and its worker.",
     "worker": "Run the worker alone: the process that trains queued jobs.",
     "token": "Make, list and revoke the tokens that let others use the service.",
@@ -30,7 +29,6 @@ GROUPS = {
         "job",
         "prediction",
         "model",
-        "plot",
     ),
     "To run a service": ("serve", "worker", "token", "doctor", "warm", "backup"),
 }

@@ -139,11 +139,9 @@ def test_a_job_is_listed_shown_watched_and_stopped(typed, endless):
     assert code == 4 and "stopped, model mdl_" in rest
 
 
-def test_a_model_is_fetched_in_the_format_of_its_name_and_its_job_plotted(typed, tmp_path):
+def test_a_model_is_fetched_in_the_format_of_its_name(typed, tmp_path):
     job = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))
     model, gap = job["model_id"], f"{job['result']['certificate']['gap']:.3g}"
-    typed("plot", job["id"], "-o", tmp_path / "gap.png")
-    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
     assert f" {gap} " in typed("job", "ls") and f"M+ - M- {gap} of 0.1" in typed("job", "show", job["id"])
     assert model in typed("model", "ls") and job["id"] in typed("model", "ls")
     typed("model", "get", model, "-o", tmp_path / "m.npz")

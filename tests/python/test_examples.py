@@ -57,15 +57,6 @@ def test_splice_sites(run):
     assert precision[1] < 0.3 < 0.65 < precision[2] < precision[3]
 
 
-def test_c_path(run, tmp_path):
-    found = run("c_path")
-    mean, values = found["results"]["mean_test_score"], found["values"]
-    assert values[0] < found["model"].C_ == values[mean.argmax()] < values[-1]
-    assert mean.max() > mean[0] + 0.02
-    assert found["accuracy"] > 0.94
-    assert (tmp_path / "c_path.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_serving(run, service):
     found = run("serving")
     assert found["job"].state == "succeeded"

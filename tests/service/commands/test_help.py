@@ -36,7 +36,7 @@ print(json.dumps(found))
 def test_what_a_service_does_needs_no_engine_here(tmp_path):
     words = [
         "--help", "serve --help", "job ls", "prediction ls", "job resume job_0 --max-passes 3", "data ls",
-        "data add name -", "model ls", "plot job_0", f"token ls --data-dir {tmp_path}",
+        "data add name -", "model ls", f"token ls --data-dir {tmp_path}",
     ]  # fmt: skip
     environment = {"STREAMSVM_URL": "http://127.0.0.1:9"}
     command = [sys.executable, "-c", _IMPORTED, *words]
