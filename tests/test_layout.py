@@ -36,10 +36,10 @@ MOST_LINES, MOST_MODULES = 400, 16  # of a module, of a folder
 SOURCES = ("*.py", "*.sh", "*.js", "*.css", "*.html", "answers.txt")
 # What there may be at most: a commit lowers these figures or leaves them, and whoever adds makes room first.
 BUDGET = {
-    "product lines": 1,
-    "product statements": 35_802,
-    "product modules": 364,
-    "test lines": 66_624,
+    "product lines": 65_186,
+    "product statements": 35_668,
+    "product modules": 362,
+    "test lines": 66_558,
 }
 
 
@@ -194,7 +194,7 @@ def lines_below(folders: Iterable[Path]) -> int:
 def test_the_house_does_not_grow():
     """Each bound is at most a hundredth above what is counted: who removes more lowers it, and none goes stale."""
     counted = {
-        "product lines": 1lines_below({*FOLDERS, Path("deploy"), Path(".ci")}),
+        "product lines": lines_below({*FOLDERS, Path("deploy"), Path(".ci")}),
         "product statements": sum(map(statements_of, MODULES)),
         "product modules": sum(module.name != "__init__.py" for module in MODULES),
         "test lines": lines_below([Path("tests")]),
