@@ -251,6 +251,34 @@ def test_a_job_of_several_lanes_shows_each_and_its_models(service):
         assert "format=npz" in row and "format=liblinear" not in row
 
 
+def test_pages_lead_with_the_model_that_was_chosen_and_say_how_good_it_is(service):
+    X, _ = random_problem(60, 40)
+    service.add_dataset("three", X, np.arange(60) % 3.0)
+    fields = {"dataset": "three", "C": [0.1, 1.0], "folds": 2, "loss": "squared_hinge"}
+    job = service.request("POST", "/v1/jobs", json=fields).json()["id"]
+    service.store.claim()
+    cv = [{"C": C, "folds": [{}] * 2, "mean": {"accuracy": C}, "std": {"accuracy": 0.0}} for C in (0.1, 1.0)]
+    outcome = {"converged": True, "stop_reason": "relative_gap", "passes": 7}
+    gaps = {(0, 0.1): 0.5, (None, 0.1): 0.3, (0, 1.0): 0.4, (None, 1.0): 0.125}
+    lanes = [
+        {"class": 1.0, "fold": fold, "C": C, **outcome, **CERTIFICATE, "relative_duality_gap": gap}
+        for (fold, C), gap in gaps.items()
+    ]
+    found = {"cv": cv, "selected_C": 1.0, "confusion": {"labels": [1.0, -1.0], "rows": [[3, 1], [2, 10]]}}
+    models = [{"C": 1.0, "model_id": "mdl_0"}]
+    result = {**outcome, **found, "certificate": CERTIFICATE, "lanes": lanes, "models": models}
+    took = {"elapsed_seconds": 83.0, "eta_seconds": 0}
+    service.store.finish(job, "succeeded", models=["mdl_0"], result=result, progress=took)
+    text = service.request("GET", f"/jobs/{job}").text
+    places = [text.index(each) for each in ("accuracy 1", "relative duality gap 0.125", 'id="curve"', 'id="confusion"')]
+    assert places == sorted(places) and places[-1] < text.index('id="tiles"')
+    assert "the most frequent class gives 0.75" in text and "that of the chosen model" in text
+    home = service.request("GET", "/").text
+    for row, C in (f"jobs/{job}", "0.1, 1"), ("models/mdl_0", "1"):
+        (shown,) = re.findall(rf'<a href="/{row}".*?</tr>', home, re.DOTALL)
+        assert f"C = {C}, squared hinge, 3 classes, 2 folds" in shown and ">1:23" in shown and "left" not in shown
+
+
 def test_a_job_that_has_not_ended_names_the_lanes_that_were_planned(service):
     X, _ = random_problem(60, 40)
     service.add_dataset("three", X, np.arange(60) % 3.0)
@@ -297,26 +325,6 @@ def test_of_many_values_of_C_the_range_is_listed(service):
     dataset = service.add_dataset("data")
     service.store.add_job(dataset, {"dataset": "data", "C": [10.0**k for k in range(-3, 4)]}, 10)
     assert '<td class="what">C = 7: 0.001 to 1,000\n' in service.request("GET", "/").text
-
-
-def test_lists_say_what_is_trained_how_good_it_is_and_how_long_it_takes(service):
-    X, _ = random_problem(60, 40)
-    service.add_dataset("three", X, np.arange(60) % 3.0)
-    fields = {"dataset": "three", "C": [0.1, 1.0], "folds": 2, "loss": "squared_hinge"}
-    job = service.request("POST", "/v1/jobs", json=fields).json()["id"]
-    service.store.claim()
-    cv = [{"C": C, "folds": [{}] * 2, "mean": {"accuracy": C}, "std": {"accuracy": 0.01}} for C in (0.1, 0.5)]
-    outcome = {"converged": True, "stop_reason": "relative_gap", "passes": 7, "certificate": CERTIFICATE}
-    result = {**outcome, "cv": cv, "selected_C": 0.5, "lanes": [], "models": [{"C": 0.5, "model_id": "mdl_0"}]}
-    service.store.finish(
-        job, "succeeded", models=["mdl_0"], result=result, progress={"elapsed_seconds": 83.0, "eta_seconds": 0}
-    )
-    text = service.request("GET", "/").text
-    (row,) = re.findall(rf'<a href="/jobs/{job}".*?</tr>', text, re.DOTALL)
-    assert "C = 0.1, 1, squared hinge, 3 classes, 2 folds" in row
-    assert "0.5" in row and '<td class="number">1:23' in row and "left" not in row
-    (row,) = re.findall(r'<a href="/models/mdl_0".*?</tr>', text, re.DOTALL)
-    assert "<strong>three</strong>" in row and "C = 0.5, squared hinge, 3 classes, 2 folds" in row and "1:23" in row
 
 
 def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):

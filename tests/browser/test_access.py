@@ -199,7 +199,7 @@ def test_a_job_that_has_ended_is_drawn_with_its_sweeps_to_its_certificate(served
     assert drawn(page, "chart-gap")[GAP] == [[0.2, 1.0], [0.4, 0.5], [0.5, 5e-4]]
     assert drawn(page, "chart-objective")["primal, at most"] == [[0.5, 2.0]]
     wait_for(lambda: page.locator("[data-figure=gap]").inner_text() == "5.00e-4")
-    assert page.locator("[data-figure=relative_gap_bound]").inner_text() == "0.0500"
+    assert page.locator("[data-figure=relative_gap_bound]").text_content() == "0.0500"
 
 
 def test_compared_curves_end_at_the_certificates(served, open_page):

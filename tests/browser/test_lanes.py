@@ -146,8 +146,9 @@ def open_job(served, open_page):
     def open_(name, chart="chart-lanes", **options):
         page = open_page(served.url, **options)
         page.goto(f"{served.url}/jobs/{served.jobs[name]}")
-        page.locator(f"#{chart} canvas").wait_for()
+        page.locator(f"#{chart} canvas").wait_for(state="attached")
         if chart == "chart-lanes":
+            page.click("text=How it was trained")
             wait_for(lambda: page.locator("#lanes-note").inner_text())
         return page
 
@@ -292,13 +293,14 @@ def test_from_a_table_with_names_and_weights_to_the_best_C(open_page, served, tm
     page.locator("#curve svg").wait_for()
     assert first.locator("td").nth(3).text_content().isdecimal()
     assert page.input_value("#curve select") == "f1"
+    assert page.locator("#confusion .cell").count() == 9
     found = titles(page, "#curve .dot")
     assert len(found) == 3
     best = ended["result"]["selected_C"]
     assert [title for title in found if title.endswith(", selected")] == [
         title for title in found if title.startswith(f"C = {best:g}:")
     ]
-    page.click("text=About it")
+    page.click("text=Look at the model")
     page.click("#evaluate button")
     page.locator(".cell").first.wait_for()
     assert page.locator(".cell").count() == 9 and page.locator(".dot").count() > 0

@@ -5,6 +5,7 @@ import itertools
 import json
 import shutil
 from functools import partial
+from math import inf
 
 import numpy as np
 import pytest
@@ -323,6 +324,26 @@ class DoomedBetweenSweeps(Turns):
         self._left -= 1
         if not self._left:
             raise Killed
+
+
+class Watched(Turns):
+    """Notes at each sweep how long the one before said that sweeps take. Its clock ticks when it is looked at."""
+
+    def __init__(self, told, *args):
+        super().__init__(*args, clock=itertools.count().__next__)
+        self._told = told
+
+    def show(self, progress):
+        self._told.append(self.control["seconds_left"])
+        super().show(progress)
+
+
+def test_sweeps_say_how_long_they_still_take(tmp_path, dataset):
+    told = []
+    job = Job(tmp_path, dataset, holds_all=True, C=10.0, pace="adaptive", relative_gap=1e-7, max_passes=1000)
+    found = job.train(partial(Watched, told))
+    assert told[0] == 0.0 and all(0.0 < left < inf for left in told[2 : len(found.passes[0]["sweeps"])])
+    assert found.state.control["seconds_left"] == 0.0
 
 
 @pytest.mark.parametrize("way", [{"on_disk": True}, {"holds_all": True}, {"on_disk": True, "threads": 2}], ids=str)

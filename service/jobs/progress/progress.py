@@ -171,10 +171,8 @@ def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             last, spec = last_passes(history_file(settings, record["id"])), read_spec(record["spec"])
             blocks = _blocks(run, settings.datasets / record["dataset_id"])
             lane = read_lane(run)
-            shown["progress"] = {
-                **progress(control, lane, spec, blocks, last),
-                "lanes_done": lanes_done(run, lane, spec),
-            }
+            done = {"lanes_done": lanes_done(run, lane, spec)}
+            shown["progress"] = progress(control, lane, spec, blocks, last) | done
             passes = max((each["pass"] for each in last), default=0)
             if failures := control["checkpoint_failures"]:
                 message = f"{failures:.0f} checkpoints could not be written: a crash would cost more"

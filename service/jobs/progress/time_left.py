@@ -46,9 +46,8 @@ def eta_seconds(
 def _newton_seconds_left(page: Mapping[str, float], used: float, target: float | None) -> float:
     """Estimate the seconds until Newton steps end, where the lanes have taken `used` seconds.
 
-    Steps hardly reduce the relative gap at first, and end soon once it falls: by its rate from 1 alone they would seem
-    to take far too long. They are taken to last no longer than all that was before them, and a quarter of that at
-    least, since the last steps only confirm the gap.
+    The relative gap hardly falls at first, and steps end soon once it does: by its rate alone they would take far too
+    long. They are taken to last as long as all before them at most, and a quarter of that at least, to confirm the gap.
     """
     gap = relative_gap(page["primal_bound"], page["dual_objective"])
     if target is None or not 0.0 < gap < 1.0:
@@ -84,11 +83,10 @@ def _passes_left(first: float | None, now: float | None, target: float, passes: 
 def lanes_done(run: Path, lane: Mapping[str, Any], limits: JobSpec) -> int:
     """Return how many lanes of a job are done: those before the run's, and those of the run at their targets."""
     targets = StoppingTargets(limits.tolerance, limits.relative_gap)
-    figures = read_lanes(run)[: lane["count"]]
+    names = ("converged_by", "M_plus", "M_minus", "primal_bound", "dual_objective")
     reached = (
-        each["converged_by"]
-        or targets.reached(each["M_plus"] - each["M_minus"], relative_gap(each["primal_bound"], each["dual_objective"]))
-        for each in figures
-        if each["primal_bound"]
+        by or targets.reached(M_plus - M_minus, relative_gap(primal, dual))
+        for by, M_plus, M_minus, primal, dual in read_lanes(run)[[*names]][: lane["count"]].tolist()
+        if primal
     )
     return lane["number"] + sum(map(bool, reached))

@@ -11,6 +11,7 @@ from sklearn.metrics import (
     accuracy_score,
     average_precision_score,
     balanced_accuracy_score,
+    confusion_matrix,
     f1_score,
     log_loss,
     mean_absolute_error,
@@ -95,6 +96,11 @@ def test_rows_count_as_much_as_they_weigh(tmp_path, n_classes):
         rows = out_of_fold(C, X, y, weight)
         predicted = (rows > 0).astype(float) if n_classes == 2 else rows.argmax(axis=1)
         said = probabilities(rows, found.sigmoid(C))[:, order]
+        if found.selected_C == C:
+            labels = [1, 0] if n_classes == 2 else [0, 1, 2]
+            confused = confusion_matrix(y, predicted, labels=labels, sample_weight=weight)
+            np.testing.assert_allclose(found.view["confusion"]["rows"], confused, rtol=1e-12)
+            assert found.view["confusion"]["labels"] == labels
         parts = [split().test_fold == fold for fold in range(FOLDS)]
         for there, figures in zip([*parts, np.full(N_ROWS, True)], [*cv["folds"], cv["all"]], strict=True):
             own, w = y[there], {"sample_weight": weight[there]}
