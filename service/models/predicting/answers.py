@@ -57,7 +57,7 @@ class Predicted:
     rows              rows of the input
     unknown_features  stored values of features that the model does not know
     unknown_columns   names of a table's columns that were left out
-    judged            how labels in the input compare with the predictions; None: no row has a label
+    judged            how labels in the input compare with the predictions; None: no row has one of the model's labels
     explained         base values, contributions and `against` of all rows, see `Explained`; None: not asked for
     """
 
@@ -123,7 +123,9 @@ def written(
                 raise ServiceError("too_many_rows", f"an answer explains at most {MOST_ROWS} rows", hint)
     found = joined(why) if why else None
     told = None if found is None else [found.base_values.tolist(), found.contributions, found.against]
-    return rows, unknown, columns, figures.summary(predictor), told
+    # Rows of LIBSVM text have some label, even where none is known.
+    is_judged = figures.judged > figures.unknown_labels
+    return rows, unknown, columns, figures.summary(predictor) if is_judged else None, told
 
 
 def as_json(predicted: Predicted) -> Iterator[bytes]:
