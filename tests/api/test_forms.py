@@ -66,6 +66,9 @@ FORMS = {
 NAMES = {False: ("labelled.tsv", "plain.csv", "plain"), True: ("labelled", "plain")}
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows_contrary")
+
+
 @pytest.fixture(scope="module", params=FORMS)
 def form(request, tmp_path_factory):
     """A folder with a model of a form, and files of its rows with other names."""

@@ -117,6 +117,7 @@ def evaluated(directory, capfd):
     return json.loads(capfd.readouterr().out)["objective"]
 
 
+@pytest.mark.filterwarnings("ignore:.*rows_contrary")
 def test_labels_weigh_alike(tmp_path, capfd):
     (tmp_path / "t.csv").write_text(ROWS)
     told = ["--class-weight", "yes=2.5", "--class-weight", "no=0.625"]

@@ -302,4 +302,4 @@ def test_a_stored_job_that_selects_by_a_metric_has_its_score(before, now):
 def test_a_result_of_before_has_its_score_under_the_old_name():
     cv = [{"C": 1.0, "folds": [{"r_squared": 0.5}], "mean": {"r_squared": 0.5}, "std": {"r_squared": 0.0}}]
     found = score_of({"cv": cv, "selected_C": 1.0}, {"scoring": "r2"})
-    assert found == {"metric": "r_squared", "value": 0.5, "std": None, "folds": 1}
+    assert found == {"metric": "r_squared", "value": 0.5, "std": None, "folds": 1, "rows": "held_out"}
