@@ -94,8 +94,9 @@ def _column(name: str) -> str:
 
 
 def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
-    """Return the fields `input` and `warnings` of `dataset_view`, about columns, of the dataset in this directory."""
+    """Return the fields of `dataset_view` about columns, and rows that were left out, of the dataset in a directory."""
     return {
+        "rejected_rows": manifest.rejected_rows,
         "input": manifest.input and input_view(manifest.input),
         "warnings": _warnings(read_profile(directory)),
     }

@@ -32,12 +32,14 @@ def dataset_name(source: Source) -> str:
 
 
 def column_notes(view: dict[str, Any]) -> list[str]:
-    """Write lines for people about columns and warnings of a dataset, given as the dict that the API returns."""
+    """Write lines about columns, rows left out and warnings of a dataset, given as the dict that the API returns."""
     input_, lines = view.get("input") or {}, []
     if "header" in input_:
         label = f", labels in {_column(input_, 'label_column')}" if "label_column" in input_ else ""
         left_out = f", {len(input_['dropped'])} left out" if input_.get("dropped") else ""
         lines.append(f"header: {input_['header']}; {input_['n_columns']:,} columns{label}{left_out}")
+    if view.get("rejected_rows"):
+        lines.append(f"rows that could not be read, and were left out: {view['rejected_rows']:,}")
     return [*lines, *(f"{warning['code']}: {warning['message']}" for warning in view.get("warnings") or ())]
 
 

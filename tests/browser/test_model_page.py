@@ -86,7 +86,7 @@ def test_several_classes_are_drawn(evaluated):
     assert titles(page, ".dot")[0] == (
         f"said {100 * there[0]['probability']:.1f}%, was so {100 * there[0]['share']:.1f}%, of {there[0]['rows']} rows"
     )
-    rows = page.locator("#found tbody tr").evaluate_all("all => all.map((row) => row.innerText)")
+    rows = page.locator("#classes tbody tr").evaluate_all("all => all.map((row) => row.innerText)")
     assert [row.split()[0] for row in rows] == ["3", "1", "-2"]
     assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS["phone"]["width"]
 

@@ -224,6 +224,7 @@ def named(problem) -> pa.Table:
     return pa.table({**columns, **{f"f{k}": X[:, k] for k in range(6)}})
 
 
+@pytest.mark.filterwarnings("ignore:.*rows_contrary")
 @pytest.mark.parametrize("how", ["table", "dataset", "csv", "parquet"])
 def test_columns_are_chosen_and_an_index_is_none(problem, in_memory, tmp_path, how):
     table = named(problem)
