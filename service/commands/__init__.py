@@ -24,11 +24,6 @@ COMMANDS = {
 # Groups in which the help shows the commands.
 GROUPS = {
     "On this machine, without a service": ("demo", "train", "predict", "evaluate"),
-    "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": (
-        "data",
-        "job",
-        "prediction",
-        "model",
-    ),
+    "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": ("data", "job", "prediction", "model"),
     "To run a service": ("serve", "worker", "token", "doctor", "warm", "backup"),
 }
