@@ -9,7 +9,7 @@ import pytest
 
 @contextmanager
 def refused(error: type[Exception], code: str, match: str | None = None) -> Iterator[Any]:
-    """What is within ends in this error, with this code and a hint; yields what pytest.raises yields."""
+    """Check that a `with` statement ends in this error, with this code and a hint; yield what pytest.raises yields."""
     with pytest.raises(error, match=match) as caught:
         yield caught
     assert caught.value.code == code

@@ -64,12 +64,8 @@ class Questions:
             what = f"columns have one value in all rows: {first_names(constant)}"
             yield {"code": "columns_constant", "message": f"{what}. They say nothing; leave them out: drop_columns"}
         if len(labels) == 2 and (found := [names.get(j, f"feature {j}") for j in _leaks(X, y)]):
-            what = (
-                f"columns tell the two classes apart{which}, each alone, nearly without a fault: {first_names(found)}"
-            )
-            help_ = (
-                "If they are not known before the label is, leave them out, or the model will be worse than it seems"
-            )
+            what = f"columns tell both classes apart{which}, each alone, nearly without a fault: {first_names(found)}"
+            help_ = "If they are not known before the label is, leave them out: the model would be worse than it seems"
             yield {"code": "columns_like_labels", "message": f"{what}. {help_}"}
         if 2 <= len(labels) <= _MOST_CLASSES and (share := _contrary(X, y)) > _CONTRARY:
             what = f"{share:.1%} of the rows{which} are equal to rows that more often have another label"
@@ -91,10 +87,8 @@ def _constant(first: Array, of_all: FeatureStatistics, input_: dict[str, Any] | 
     """The columns of numbers of a table, not of categories, that are in all rows what they are in the first row."""
     if input_ is None or "columns" not in input_:
         return []
-    # None is larger, and so all are equal if their sum is that of equal ones.
-    is_one = (of_all.largest == np.abs(first)) & np.isclose(
-        of_all.sums, first.astype(float) * of_all.n_rows, 1e-12, 0.0
-    )
+    # None is larger, and so all are equal if their sum is that of equal ones; sums of up to 2^29 equal ones are exact.
+    is_one = (of_all.largest == np.abs(first)) & (of_all.sums == first.astype(float) * of_all.n_rows)
     end = base + len(input_["columns"]) - len(input_["categorical"])
     return (base + np.flatnonzero(is_one[base:end])).tolist()
 

@@ -90,9 +90,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: Shar
         for rows in reading.rows():
             if reading.holds_strings:
                 features.leave()
-            elif (
-                reading.parser.words is None and reading.options.format != "batches"
-            ):  # those are matrices of a program
+            elif reading.parser.words is None and reading.options.format != "batches":  # not a matrix of a program
                 questions.add(rows)
             if not features.is_settled:
                 features.in_rows = reading.parser.feature_places

@@ -224,11 +224,9 @@ def _predict_there(options: argparse.Namespace, input_options: InputOptions) -> 
         prediction = client.predict_files(str(options.model), str(options.file), output, **fields)
     print(f"prediction {prediction.id} with {prediction.view['model_id']}", file=sys.stderr)
     result = prediction.wait().view["result"]
-    print(
-        *(f"{counted(result['rows'], 'row')} predicted", *filter(None, [result.get("judged")])),
-        sep="\n",
-        file=sys.stderr,
-    )
+    print(f"{counted(result['rows'], 'row')} predicted", file=sys.stderr)
+    if judged := result.get("judged"):
+        print(judged, file=sys.stderr)
     return 0
 
 

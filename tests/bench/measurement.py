@@ -92,7 +92,7 @@ class Comparison:
         return median_spent([found.whole or Spent(found.seconds + trained.seconds) for found in self.readings])
 
     def curves(self) -> dict[str, list[tuple[Point, ...]]]:
-        """Of StreamSVM and of each peer, a curve a repeat."""
+        """Return a curve for each repeat of StreamSVM and of each peer."""
         own = [contenders.points(done) for done in self.jobs]
         return {"streamsvm": own, **{name: [found.points for found in several] for name, several in self.peers.items()}}
 

@@ -68,8 +68,6 @@ LEAST_SWEEPS = 5  # number of sweeps before it is known at which rate gaps fall
 _TRIED = 0.05
 _ITERATIONS = 300  # of conjugate gradients in a step, measured; some take 30, and with a large C 1000
 _SCANS, _STEPS = 40, 18  # scans and steps of a task, measured; it took 16 to 110 scans to a relative gap of 1e-4
-_USUAL_SHARE = 1e-3  # of the gap when steps begin, that is left when these scans and steps are made
-_LEAST_PART = 0.25  # of the scans and steps, where a gap has nearly reached its target, as in a search for C
 _SCANNED, _VISITED = 1.0e-9, 4.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
 _VISIT = 1.0e-7  # seconds a visit takes besides
 _FLOP = 5.0e-11  # seconds, of BLAS and LAPACK on one core, measured with some thousand equations
@@ -121,19 +119,13 @@ def is_newton_quicker_than_rounds(outlook: Outlook, machines: int) -> bool:
 
 def _newton_seconds(outlook: Outlook, machines: int = 1) -> float:
     size, row_values = system_size(outlook), _row_values(outlook)
-    scans = _SCANS * outlook.n_values * _SCANNED / machines
     if size > LARGEST:
-        steps = _STEPS * _ITERATIONS * 2 * _free_values(outlook) * _SCANNED
-    else:
-        usual = min(size, outlook.n_free)
-        added = outlook.n_free * min(usual, row_values) ** 2 / machines
-        steps = _STEPS * (usual**3 / 3.0 + added) * _FLOP
-    return len(outlook.rates) * _part(min(outlook.shares_left, default=1.0)) * (scans + steps)
-
-
-def _part(share: float) -> float:
-    """Return the part of the usual scans and steps that takes a task to this share of its gap."""
-    return max(_LEAST_PART, min(1.0, log(max(share, _USUAL_SHARE)) / log(_USUAL_SHARE)))
+        iterated = _STEPS * _ITERATIONS * 2 * _free_values(outlook) * _SCANNED
+        return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED + iterated)
+    usual = min(size, outlook.n_free)
+    added = outlook.n_free * min(usual, row_values) ** 2 / machines
+    steps = _STEPS * (usual**3 / 3.0 + added) * _FLOP
+    return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED / machines + steps)
 
 
 def _sweep_seconds(outlook: Outlook) -> float:

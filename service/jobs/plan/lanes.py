@@ -25,7 +25,6 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.segment import TARGET
 from streamsvm.trainer.solvers import SOLVERS
 
-MOST_CLASSES = 100  # that data of several classes usually have
 MOST_LANES = 1000
 _VALUES_SHOWN = 10
 _NO_CLASSES = (
@@ -132,11 +131,11 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
     # A search for C, which has ended before it comes to most values, is of one value at a time.
     if n_lanes > MOST_LANES * (len(spec.Cs) if spec.searches_C else 1):
         times = f" x {len(folds)} folds, all rows among them" if len(folds) > 1 else ""
-        numbers = " Numbers to predict take a loss of regression, epsilon_insensitive." * (len(classes) > MOST_CLASSES)
+        hint = f"A job may have {MOST_LANES}." + (f" {_NO_CLASSES}" if len(classes) > MOST_LANES else "")
         raise ServiceError(
             "lanes_range",
             f"{len(classes)} classes x {len(spec.Cs)} values of C{times} are {n_lanes} problems",
-            f"A job may have {MOST_LANES}.{numbers}",
+            hint,
         )
     if spec.scoring in OF_TWO_CLASSES and len(labels) > 2:
         raise ServiceError("scoring_range", f"{spec.scoring} is of two classes", "Choose accuracy, or f1.")

@@ -1,4 +1,4 @@
-"""What is asked of the first rows is found where it was put in, and nowhere else."""
+"""Ingest finds faults of the data in the first rows where they were put in, and nowhere else."""
 
 import numpy as np
 import pytest

@@ -101,3 +101,10 @@ def test_yes_and_no_may_be_said_in_other_words(said, means):
     assert (given.header, given.shuffle, given.lowercase) == (means,) * 3
     assert InputOptions(header=means == "yes").header == means
     assert TypeAdapter(parameter_of(OPTIONS["header"]).annotation).validate_python(said) == means
+
+
+def test_rows_that_are_left_out_are_counted(tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text("label,a\n" + "1,2\n-1,3\n" * 9 + "1,x\n")
+    options = ["--on-bad-row", "skip", "-o", str(tmp_path / "m.npz")]
+    assert main(["train", str(tmp_path / "rows.csv"), *options]) == 0
+    assert "rows that could not be read, and were left out: 1\n" in capsys.readouterr().err

@@ -49,9 +49,17 @@ def test_labels_that_are_nearly_all_distinct_are_no_classes(labels):
 def test_a_thousand_problems_and_no_more():
     labels = (1.0, 2.0, 3.0, 4.0)
     spec = parse_spec({"dataset": "d", "C": [1.0 + k for k in range(251)]})
-    with refused(ServiceError, "lanes_range"):
+    with refused(ServiceError, "lanes_range") as caught:
         lanes_of(spec, labels, manifest(dict.fromkeys(labels, 5)))
+    assert "regression" not in caught.value.hint
     assert len(lanes_of(spec, labels[:3], manifest(dict.fromkeys(labels, 5)))) == 753
+
+
+def test_more_classes_than_problems_may_be_numbers_to_predict():
+    labels = tuple(map(float, range(1001)))
+    with refused(ServiceError, "lanes_range", "1001 classes") as caught:
+        lanes_of(parse_spec({"dataset": "d"}), labels, manifest(dict.fromkeys(labels, 5)))
+    assert "choose a loss of regression" in caught.value.hint
 
 
 def reported(gap, converged=True, reason="tolerance"):

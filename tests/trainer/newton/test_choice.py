@@ -45,9 +45,6 @@ TEXT = changed(n_features=62_061, n_free=4_000, visits=16_000, n_values=1_300_00
         # Sweeps that converge quickly end first.
         (5, changed(rates=(0.3,)), False),
         (5, changed(rates=(0.0,)), False),
-        # A gap that is near its target takes fewer steps, as in a search for C.
-        (5, changed(rates=(0.7,), visits=300_000), False),
-        (5, changed(rates=(0.93,), shares_left=(0.5,), visits=300_000), True),
         # One task of two is slow.
         (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1e-3)), True),
         (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1.0)), False),
