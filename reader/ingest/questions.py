@@ -74,7 +74,7 @@ class Questions:
 
 def _dense(rows: list[Rows]) -> Array:
     """The rows as float32 (n, width), column j is feature j."""
-    width = 1 + max(int(each.indices.max(initial=-1)) for each in rows)
+    width = 1 + max(int(each.indices.max(initial=0)) for each in rows)
     X = np.zeros((sum(map(len, rows)), width), np.float32)
     begin = 0
     for each in rows:

@@ -81,7 +81,7 @@ def test_the_history_has_each_lane_of_each_pass(many):
         assert each["gap"] == max(lane["gap"] for lane in each["lanes"])
     assert ended["result"]["passes"] == len(passes)
     shown = {"number": 0, "count": 8, "of": 8, "class": None, "fold": None, "C": None}
-    assert ended["progress"]["lane"] == shown
+    assert ended["progress"]["lane"] == {**shown, "seconds_before": 0.0}
 
 
 def test_the_history_goes_on_from_lane_to_lane(many):
@@ -94,9 +94,10 @@ def test_the_history_goes_on_from_lane_to_lane(many):
     assert [each["lane"] for each in passes] == sorted(each["lane"] for each in passes)
     assert ended["result"]["passes"] == len(passes)
     shown = {"number": 7, "count": 1, "of": 8, "class": CLASSES[-1], "fold": None, "C": 1.0}
-    assert ended["progress"]["lane"] == shown
     seconds = [each["elapsed_seconds"] for each in passes]
     assert seconds == sorted(seconds)
+    before = [each["elapsed_seconds"] for each in passes if each["lane"] < 7][-1]
+    assert ended["progress"]["lane"] == {**shown, "seconds_before": pytest.approx(before, abs=0.1)}
 
 
 def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(service):

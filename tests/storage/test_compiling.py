@@ -15,7 +15,7 @@ from streamsvm.trainer.newton.scans import Interrupted, go_on
 from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.updates.limits import Elapsed, JobLimits
 
-LANE = {"number": 0, "of": 1, "class": 1.0, "C": 1.0}
+LANE = {"number": 0, "count": 1, "of": 1, "class": 1.0, "C": 1.0}
 
 
 class Clock:

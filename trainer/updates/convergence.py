@@ -5,7 +5,7 @@ all rows at one w, decides. `trainer.updates.limits` ends a job within a pass, b
 """
 
 from dataclasses import dataclass
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -208,8 +208,8 @@ class Convergence:
         """Return each task's result with its certificate. `otherwise`: stop reason of tasks that have not converged."""
         passes = self._state.control["finished_passes"]
         metric, lanes = "r2" if self._settings.tasks.is_regression else "accuracy", self._lanes
-        training = [{metric: score} for score in lanes["final_training_score"].tolist()]
-        left_out = [{"accuracy": share or nan} for share in lanes["left_out_accuracy"].tolist()]
+        training = [{metric: _known(score)} for score in lanes["final_training_score"].tolist()]
+        left_out = [{"accuracy": _known(share) or None} for share in lanes["left_out_accuracy"].tolist()]
         certified = [lane_result(by, otherwise, passes, self._certificate(k)) for k, by in enumerate(self._by.tolist())]
         return [
             {**each, "training": score, "leave_one_out": share}
@@ -265,6 +265,10 @@ def suggested(targets: StoppingTargets, progress: PassProgress) -> list[int]:
 def reason_of_all(converged_by: Array) -> str | None:
     """Return why all tasks have converged, by each task's index in CONVERGED, from 1; None if an index is 0."""
     return CONVERGED[int(converged_by.max()) - 1] if converged_by.all() else None
+
+
+def _known(figure: float) -> float | None:
+    return None if isnan(figure) else figure
 
 
 def lane_result(by: int, otherwise: str | None, passes: float, certificate: dict[str, float]) -> dict[str, Any]:
