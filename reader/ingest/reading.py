@@ -18,6 +18,8 @@ from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.forms import form_of, settled
 from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.tables.fields import is_missing
+from streamsvm.reader.parsers.tables.mixed_columns import first_names
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import WeightCounts
 from streamsvm.storage.features.statistics import FeatureStatistics
@@ -155,7 +157,16 @@ class Reading:
     @property
     def warnings(self) -> tuple[dict[str, str], ...]:
         """Warnings: columns of a table that look like ids or dates, and labels that do not look like classes."""
-        return (*self._warnings, *self._label_warnings(self.parser.input or {}))
+        return (*self._warnings, *self._label_warnings(self.parser.input or {}), *self._labels_missing())
+
+    def _labels_missing(self) -> Iterator[dict[str, str]]:
+        """Yield a warning if a label that is a string is a word for a missing value, such as NA."""
+        if names := [name for name in self.names.names if is_missing(name.encode())]:
+            what = f"labels that look like missing values are taken for classes: {first_names(names)}"
+            yield {
+                "code": "labels_missing",
+                "message": f"{what}. If they are missing, leave their rows out of the file",
+            }
 
     def _label_warnings(self, input_: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Yield a warning if labels were taken from the first column by default, and do not look like classes.

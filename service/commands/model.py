@@ -1,6 +1,7 @@
 """Models of a service: get, ls, show, threshold, register, alias."""
 
 import argparse
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def get(options: argparse.Namespace) -> int:
 
 def ls(options: argparse.Namespace) -> int:
     """List models, the newest first."""
-    return print_list(options, "/v1/models", MODEL="id", JOB="job_id", CREATED="created_at")
+    return print_list(options, "/v1/models", MODEL="id", JOB="job_id", SCORE="score", CREATED="created_at")
 
 
 def show(options: argparse.Namespace) -> int:
@@ -143,6 +144,8 @@ _WRITERS: dict[str, Callable[[Any], str]] = {"score": scored, "certificate": rea
 def _view(options: argparse.Namespace) -> dict[str, Any]:
     path = Path(options.model)
     if not path.is_file():
+        if path.name != options.model or path.suffix in SUFFIXES.values():
+            raise FileNotFoundError(errno.ENOENT, "no such file", options.model)
         return RemoteModel(Client(options.url), options.model).refresh().view
     # Imported here because they are slow, and only this action needs them.
     from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415

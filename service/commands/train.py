@@ -113,7 +113,8 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
 
     stopping = partial(show.say, _STOPPING)
     models, folds = train_file(options.file, spec, settings, input_options(options), show, check, stopping)
-    show.show_folds(folds)
+    show.most_frequent = _most_frequent(plans[-1].manifest.labels, plans[-1].manifest.weights)
+    show.show_folds(folds, spec.scoring)
     for (_, model), path in zip(models, _output_files(output, [C for C, _ in models]), strict=True):
         pieces = MODEL_FORMATS[format_of(output, model.vectors is not None)].write(model)
         with whole_file(path) as file:
@@ -145,7 +146,9 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
             added.wait()
         for line in column_notes(added.view):
             show.say(in_dashes(line))
-    _check_dataset(output, parse_spec(fields), client.dataset(name).view)
+    dataset, spec = client.dataset(name).view, parse_spec(fields)
+    _check_dataset(output, spec, dataset)
+    show.most_frequent = _most_frequent(dataset["label_counts"] or {}, dataset["weights"])
     submitted = client.submit(**{**fields, "dataset": name})
     show.say(f"training as {submitted.id}")
     try:
@@ -154,12 +157,17 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         show.say(f"it goes on: streamsvm job watch {submitted.id}")
         raise
     code = exit_code(job)
-    show.show_folds(job["result"] or {})
+    show.show_folds(job["result"] or {}, spec.scoring)
     values = [model["C"] for model in (job["result"] or {}).get("models", ())]
     for C, model, path in zip(values, submitted.models, _output_files(output, values), strict=True):
         model.download(path, format_of(output))
         show.finish({**job["result"], "score": score_of(job["result"], job["spec"], C)}, str(path))
     return code
+
+
+def _most_frequent(rows: Mapping[Any, int], weights: Any) -> float | None:
+    """Return the share of the most frequent label, by the number of rows of each; None if rows have weights."""
+    return max(rows.values()) / sum(rows.values()) if rows and weights is None else None
 
 
 def _check_output(output: Path, spec: JobSpec, is_here: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamsvm.service.jobs.fields.from_text import format_size
+from streamsvm.service.jobs.fields.scoring import figure_among
 from streamsvm.service.jobs.progress.states import ASK_MORE, ESTIMATES, score_in, warning_of
 from streamsvm.service.terminal.spelling import in_dashes
 
@@ -125,7 +126,12 @@ _BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters of the labels beside the bars,
 
 
 class Display:
-    """Shows a job: prints a line for each pass to standard error."""
+    """Shows a job: prints a line for each pass to standard error.
+
+    most_frequent  the share of rows of the most frequent class, beside which an accuracy is shown; None: not known
+    """
+
+    most_frequent: float | None = None
 
     def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
         self._tolerance, self._relative_gap = tolerance, relative_gap
@@ -171,13 +177,18 @@ class Display:
     def show_progress(self, progress: dict[str, Any]) -> None:
         """Show progress within a pass; this plain display does nothing."""
 
-    def show_folds(self, result: Mapping[str, Any]) -> None:
-        """Show the results of cross-validation, if `result` has any."""
-        for each in result.get("cv", ()):
-            metrics = ", ".join(scored(score_in(each, name)) for name in each["mean"])
-            self.say(f"C = {short(each['C'])}: {metrics}" + (", selected" if each["C"] == result["selected_C"] else ""))
-            for line in _in_liblinears_words(each["all"]) if len(each["folds"]) > 1 == len(result["cv"]) else ():
+    def show_folds(self, result: Mapping[str, Any], scoring: str) -> None:
+        """Show cross-validation, if `result` has any: the figure of `scoring` for each C, all of the selected one."""
+        tried = result.get("cv", ())
+        for each in tried:
+            figure, is_best = figure_among(each["mean"], scoring), each["C"] == result["selected_C"]
+            metrics = ", ".join(scored(score_in(each, name)) for name in (each["mean"] if is_best else [figure]))
+            beside = self._beside() if is_best and figure == "accuracy" else ""
+            self.say(f"C = {short(each['C'])}: {metrics}" + (f", selected{beside}" if is_best else ""))
+            for line in _in_liblinears_words(each["all"]) if len(each["folds"]) > 1 == len(tried) else ():
                 self.say(line)
+        if len(tried) > 1 and tried[-1]["C"] == result["selected_C"]:
+            self.say("no larger C was tried, and one may be better; so may scaled features: --features scale")
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
         """Show a job's result, and the name of the model's file `output`, if there is one."""
@@ -190,8 +201,13 @@ class Display:
             self.say(f"wrote {output}")
         score = result.get("score", {})
         if score is None or "hint" in score:
-            known = f"{scored(score)}, {ESTIMATES[score['rows']][1]}. " if score else ""
+            beside = self._beside() if score and score["metric"] == "accuracy" else ""
+            known = f"{scored(score)}, {ESTIMATES[score['rows']][1]}{beside}. " if score else ""
             self.say(known + in_dashes(ASK_MORE))
+
+    def _beside(self) -> str:
+        share = self.most_frequent
+        return "" if share is None else f"; always to say the most frequent class gives {short(share, 4)}"
 
 
 def reached(certificate: Mapping[str, Any]) -> str:
@@ -255,7 +271,7 @@ class JsonPrinter(Display):
     def show_pass(self, record: dict[str, Any]) -> None:
         print(json.dumps(record), flush=True)
 
-    def show_folds(self, result: Mapping[str, Any]) -> None:
+    def show_folds(self, result: Mapping[str, Any], scoring: str) -> None:
         if "cv" in result:
             print(json.dumps({name: result[name] for name in ("cv", "selected_C")}), flush=True)
 

@@ -207,6 +207,13 @@ def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
     return _of_words(column)
 
 
+def not_filled_in(error: InputError) -> InputError:
+    """Return the error of a label, weight, group or document; if it is missing, with the hint that fits it."""
+    if error.code == "missing_value":
+        error.hint = "no option fills in a label, weight, group or document: on_bad_row=skip leaves its row out"
+    return error
+
+
 def type_hint(column: str, is_new: bool, is_date: bool, is_words: bool) -> str:
     """Return the hint for a column whose type has no numbers; for `column` and `is_new` see `number_hint`."""
     if not is_new:

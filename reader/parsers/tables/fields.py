@@ -1,6 +1,7 @@
 """Splits lines of a table into fields of text, finds faults of fields, and reads batches of fields."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate, count, repeat
 from operator import add
@@ -106,17 +107,20 @@ def mostly_words(rows: Sequence[Sequence[bytes]]) -> set[int]:
     """Return the positions of columns that hold categories: more than half of their fields here are words.
 
     Missing fields do not count. Dates, documents, long strings and numbers written otherwise (1,5, $3, 20%) are no
-    words: a column of these is refused with a hint, as an option reads it better.
+    words: a column of these is refused with a hint, as an option reads it better. A field of more than two parts is a
+    document, unless it occurs twice here.
     """
-    return {
-        place
-        for place, column in enumerate(zip(*rows, strict=True))
-        if 2 * sum(map(_is_word, column)) > sum(not is_missing(field) for field in column)
-    }
+    words = set[int]()
+    for place, column in enumerate(zip(*rows, strict=True)):
+        counts = Counter(column)
+        n_words = sum(count for field, count in counts.items() if _is_word(field, count))
+        if 2 * n_words > sum(count for field, count in counts.items() if not is_missing(field)):
+            words.add(place)
+    return words
 
 
-def _is_word(field: bytes) -> bool:
-    is_short = len(field) <= _LONGEST_WORD and field.count(b" ") <= 1
+def _is_word(field: bytes, count: int) -> bool:
+    is_short = len(field) <= _LONGEST_WORD and (field.count(b" ") <= 1 or count > 1)
     return is_short and is_text(field) and not DATE.match(field) and not _ODD_NUMBER.fullmatch(field)
 
 

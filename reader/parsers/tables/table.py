@@ -15,7 +15,14 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
-from streamsvm.reader.parsers.tables.columns import ColumnPlaces, Heading, find_columns, find_label, string_place
+from streamsvm.reader.parsers.tables.columns import (
+    ColumnPlaces,
+    Heading,
+    find_columns,
+    find_label,
+    not_filled_in,
+    string_place,
+)
 from streamsvm.reader.parsers.tables.fields import FieldBatch, decoded, text_fault
 from streamsvm.reader.parsers.tables.matching import ToPredict, columns_before
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
@@ -174,9 +181,13 @@ class TableParser(Parser):
             column = min(of_columns)
             fault = of_columns[column]
             place = batch.place(row, column) + fault[2]
-            placed.append((place, partial(self.error_at, batch, row, column, fault)))
+            placed.append((place, partial(self._error, batch, row, column, fault)))
         for _, make_error in sorted(placed, key=itemgetter(0)):
             self.rejected.add(make_error)
+
+    def _error(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
+        error = self.error_at(batch, row, column, fault)
+        return not_filled_in(error) if column in self._columns.aside else error
 
     def _features(self, batch: FieldBatch, places: Array, faults: Faults) -> Array:
         """Return (n, k) float64: the numbers in the columns `places`, NaN if missing; add their faults to `faults`."""

@@ -16,6 +16,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import TABLES, InputOptions
 from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
+from streamsvm.reader.parsers.tables.columns import not_filled_in
 from streamsvm.reader.parsers.tables.fields import field_fault, is_missing, label_type, text_fault
 from streamsvm.reader.parsers.tables.matching import Beside, ToPredict
 from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams, hard_characters
@@ -171,7 +172,7 @@ class HashedText(Parser):
         is_ascii = bytes(memoryview(documents.text)[begin:end]).isascii()  # then it is UTF-8, and no character is hard
         faults = {**self._faults(documents, faults, is_ascii), **faults}
         for row in sorted(faults):
-            self.rejected.add(partial(fault_at, *faults[row]))
+            self.rejected.add(partial(_error, fault_at, faults[row]))
         if faults:
             documents = documents.select(np.setdiff1d(np.arange(len(documents.spans)), list(faults)))
         if not len(documents.spans):
@@ -270,6 +271,10 @@ def _numbers(texts: Sequence[bytes]) -> Array:
     """Return (n,) float64: the numbers of labels or weights without a fault; each different text is read once."""
     numbers = {text: float(text) for text in set(texts)}
     return np.fromiter(map(numbers.__getitem__, texts), np.float64, len(texts))
+
+
+def _error(fault_at: Callable[[int, str, str], InputError], fault: PlacedFault) -> InputError:
+    return not_filled_in(fault_at(*fault))
 
 
 def _number_fault(label: bytes) -> Fault | None:

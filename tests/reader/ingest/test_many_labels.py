@@ -44,3 +44,11 @@ def test_labels_that_nobody_named(tmp_path, head, options, is_warned):
     ingest([text.encode()], tmp_path / "d", InputOptions("csv", **options), threads=1)
     warned = [each["message"] for each in read_profile(tmp_path / "d").warnings if each["code"] == "many_labels"]
     assert len(warned) == is_warned and all("label_column=-1" in message for message in warned)
+
+
+@pytest.mark.parametrize(("words", "named"), [(("yes", "NA", "no"), "'NA'"), (("yes", "no", "maybe"), None)])
+def test_labels_that_look_like_missing_values(tmp_path, words, named):
+    text = "a,label\n" + "".join(f"{k},{words[k % 3]}\n" for k in range(30))
+    manifest = ingest([text.encode()], tmp_path / "d", InputOptions("csv"), threads=1)
+    warned = [each["message"] for each in read_profile(tmp_path / "d").warnings if each["code"] == "labels_missing"]
+    assert len(manifest.labels) == 3 and [named in message for message in warned] == [True] * (named is not None)

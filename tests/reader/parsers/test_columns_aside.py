@@ -152,6 +152,7 @@ def test_a_fault_in_a_line_is_told_with_its_column(tmp_path):
         assert (caught.value.code, caught.value.line, caught.value.column) == (code, line, column)
         assert caught.value.hint
         assert ("label_type=string" in caught.value.hint) == (code == "not_numeric" and column == 1)
+        assert ("no option fills in" in caught.value.hint) == (code == "missing_value")
 
 
 def test_the_first_label_decides_the_type(tmp_path):

@@ -157,6 +157,14 @@ def test_numbers_as_categories():
     assert as_dicts(rows, feature_names(parser.input)) == [{"code=07": 1.0}, {"code=7": 1.0}]
 
 
+def test_words_of_many_parts_are_categories_if_they_occur_twice():
+    parser, _ = parsed("label,side\n" + "".join(f"{k % 2},{side} on {side}\n" for k, side in enumerate("RLRLRL")))
+    assert parser.input is not None and list(parser.input["dictionary"]["side"]) == ["R on R", "L on L"]
+    with pytest.raises(InputError) as caught:
+        parsed("label,note\n" + "".join(f"{k % 2},a b {k}\n" for k in range(6)))
+    assert caught.value.code == "not_numeric" and "text_column=note" in caught.value.hint
+
+
 def test_labels_weights_and_groups():
     names = LabelNames("auto")
     text = "who,w,label,proto\na,2,yes,tcp\nb,0.5,no,udp\n"

@@ -271,6 +271,7 @@ def test_faults_of_tables(data, options, fault):
     with pytest.raises(InputError) as caught:
         table(data, **options)
     assert (caught.value.code, caught.value.line, caught.value.column) == fault
+    assert ("no option fills in" in (caught.value.hint or "")) == (fault[0] == "missing_value")
 
 
 def test_a_column_of_parquet(tmp_path):
@@ -286,6 +287,7 @@ def test_a_column_of_parquet(tmp_path):
     assert names.names == ("n", "p") and rows.label.tolist() == [1, 0, 1]
     (fault,) = parser.rejected.first
     assert (fault.code, fault.line) == ("missing_value", 4) and "column 1 (text)" in fault.message
+    assert "no option fills in" in fault.hint
 
 
 SCRIPT = """

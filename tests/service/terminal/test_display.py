@@ -170,6 +170,26 @@ def bars(lines):
     return [line.split("|", 1)[1] for line in lines if "|" in line]
 
 
+@pytest.mark.parametrize(("best", "is_last"), [(0.5, False), (2.0, True)])
+def test_of_several_C_all_figures_are_those_of_the_best(capsys, best, is_last):
+    shown = Display(None)
+    shown.most_frequent = 0.75
+    figures = [
+        {"mean": {"accuracy": 0.5 + C / 10, "f1": 0.25}, "std": {"accuracy": 0.125, "f1": 0.5}} for C in (0.5, 2)
+    ]
+    tried = [{"C": C, "folds": [{}] * 3, **each} for C, each in zip((0.5, 2.0), figures, strict=True)]
+    shown.show_folds({"cv": tried, "selected_C": best}, "accuracy")
+    said = capsys.readouterr().err.splitlines()
+    (selected,) = (line for line in said if "selected" in line)
+    assert [line.split(": ")[0] for line in said[:2]] == ["C = 0.5", "C = 2"] and sum(
+        "f1" in line for line in said
+    ) == 1
+    assert (
+        f"C = {best:g}" in selected and "f1 0.25 +- 0.5" in selected and selected.endswith("frequent class gives 0.75")
+    )
+    assert any("no larger C" in line for line in said) == is_last
+
+
 def test_a_value_for_each_sweep():
     curve = curve_of(at(None), at(4.0, 1), at(4.0, 1), at(2.0, 2), at(1.0, 3))
     assert (curve.values, curve.unit) == ([4.0, 2.0, 1.0], "sweep")
