@@ -59,7 +59,7 @@ def get(options: argparse.Namespace) -> int:
 
 def ls(options: argparse.Namespace) -> int:
     """List models, the newest first."""
-    return print_list(options, "/v1/models", MODEL="id", JOB="job_id", SCORE="score", CREATED="created_at")
+    return print_list(options, "/v1/models", MODEL="id", JOB="job_id", CREATED="created_at")
 
 
 def show(options: argparse.Namespace) -> int:

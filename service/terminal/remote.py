@@ -12,7 +12,7 @@ from streamsvm.service.jobs.progress.states import is_done
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.connection import DEFAULT_URL, URL_VARIABLE
 from streamsvm.service.remote.objects import RemoteJob
-from streamsvm.service.terminal.display import Display, scored
+from streamsvm.service.terminal.display import Display
 
 CONVERGED, NOT_CONVERGED, INTERRUPTED = 0, 4, 130
 
@@ -47,19 +47,14 @@ def print_table(rows: list[list[str]]) -> None:
 
 
 def print_list(options: argparse.Namespace, path: str, **columns: str) -> int:
-    """Print a list that the service answers with; `columns`: heading -> field, a score in words. Return exit code 0."""
+    """Print a list that the service answers with; `columns`: heading -> field to show. Return the exit code 0."""
     answer = Client(options.url).json("GET", path)
     if options.json:
         print_json(answer)
     else:
         (things,) = answer.values()
-        rows = ([_field(thing, name) for name in columns.values()] for thing in things)
-        print_table([[*columns], *rows])
+        print_table([[*columns], *([thing[field] for field in columns.values()] for thing in things)])
     return 0
-
-
-def _field(thing: dict[str, Any], name: str) -> str:
-    return scored(thing.get(name)) if name == "score" else thing[name]
 
 
 def print_json(answer: Any) -> None:

@@ -234,6 +234,15 @@ def test_the_curve_of_a_cross_validation(open_job):
     assert "selected" in page.locator("#cv tr", has_text="0.9 ±").inner_text()
 
 
+def test_the_answer_does_not_wait_for_the_passes(served, open_page):
+    page = open_page(served.url)
+    page.route("**/events", lambda _route: None)
+    page.goto(f"{served.url}/jobs/{served.jobs['folds']}")
+    page.locator("#curve svg").wait_for()
+    assert page.inner_text("#state") == "succeeded"
+    assert float(page.inner_text("[data-figure=gap]")) == CERTIFICATE["gap"]
+
+
 def test_of_one_C_there_is_a_table_alone(open_job):
     page = open_job("one C")
     assert page.locator("#cv tbody tr").count() == 1 and page.locator("#curve").count() == 0

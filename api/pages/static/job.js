@@ -168,34 +168,50 @@ addEventListener("pagehide", () => {
   sessionStorage.setItem(job.id, JSON.stringify(open.map(({ id }) => id)));
 });
 
-const events = new EventSource(`/v1/jobs/${job.id}/events`);
-const on = (kind, action) => events.addEventListener(kind, (event) => action(JSON.parse(event.data)));
-
-on("state", (step) => showState(step.state));
-on("pass", addPass);
-on("progress", (progress) => {
+function showRunning(progress) {
   const solver = progress.phase === "training" ? SOLVER_PHASES[progress.solver_phase] : null;
   document.getElementById("phase").textContent = [progress.phase, solver].filter(Boolean).join(": ");
   showProgress(progress);
+}
+
+// Figures are here at once: of a job of thousands of lanes the passes, which come first, take seconds.
+const sofar = JSON.parse(job.progress);
+if (sofar && job.ended === "no") showRunning({ ...sofar, phase: job.phase });
+
+const events = new EventSource(`/v1/jobs/${job.id}/events`);
+const on = (kind, action) => events.addEventListener(kind, (event) => action(JSON.parse(event.data)));
+
+on("state", (step) => {
+  if (job.ended === "no") showState(step.state); // of a job that has ended, the server shows the last
+});
+on("pass", addPass);
+on("progress", (progress) => {
+  showRunning(progress);
   addRunning(progress);
 });
-on("end", (ended) => {
+on("end", ({ result }) => {
   events.close();
+  if (result && lanes.length <= 1 && passes.length && !document.getElementById("chart-estimate")) certify(result.certificate);
+  if (!passes.length) document.getElementById("charts").hidden = true;
+  // The server renders the results.
+  if (job.ended === "no") location.reload();
+});
+
+// Shows the figures of a job that has ended. They do not wait for its passes, which may be megabytes.
+function showEnded(ended) {
   if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { blocks: null, sweep: null, newton: null }) });
   if (ended.result) {
     showCertificate(ended.result.certificate);
-    if (lanes.length <= 1 && passes.length && !document.getElementById("chart-estimate")) certify(ended.result.certificate);
     document.querySelector("[data-figure=pass]").textContent = whole(ended.result.passes);
     document.querySelector("[data-figure=place]").textContent = lanes.length > 1 ? `of ${ended.result.lanes.length} lanes` : "";
   }
-  if (!passes.length) document.getElementById("charts").hidden = true;
   const curve = document.getElementById("curve");
   if (curve) showCurve(curve, ended.result, ended.score?.metric);
   const confused = document.getElementById("confusion");
   if (confused) drawConfusion(confused, ended.result.confusion, ended.result.confusion.rows.flat().some((count) => count % 1));
-  // The server renders the results.
-  if (job.ended === "no") location.reload();
-});
+}
+
+if (job.ended === "yes") fetch(`/v1/jobs/${job.id}`).then((answer) => answer.json()).then(showEnded);
 
 const resume = document.getElementById("resume");
 
