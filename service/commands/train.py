@@ -78,8 +78,9 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{plain_name(options.file)}.model")
     fields = {"dataset": str(options.file), **given_fields(options)}
     spec = parse_spec(fields)
-    _check_output(output, spec, options.url is None)
+    _check_output(output, options.url is None)
     show = display(options.json, spec.tolerance, spec.relative_gap)
+    output = _output_of(output, spec, (), show, options.output is not None)
     if note := order_note(spec.C):
         show.say(note)
     return (_train_here if options.url is None else _train_there)(options, fields, output, show)
@@ -103,7 +104,10 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         check_ray(settings.ray_address)
 
     def check(plan: JobPlan, dataset: Path) -> None:
-        _check_plan(output, plan)
+        nonlocal output
+        labels = plan.model_labels
+        n_weights = plan.width * (len(labels) if len(labels) > 2 else 1)
+        output = _output_of(output, plan.spec, labels, show, options.output is not None, n_weights)
         if not plans:
             for line in column_notes(columns_view(plan.manifest, dataset)):
                 show.say(in_dashes(line))
@@ -147,7 +151,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         for line in column_notes(added.view):
             show.say(in_dashes(line))
     dataset, spec = client.dataset(name).view, parse_spec(fields)
-    _check_dataset(output, spec, dataset)
+    output = _output_of(output, spec, _labels(spec, dataset), show, options.output is not None)
     show.most_frequent = _most_frequent(dataset["label_counts"] or {}, dataset["weights"])
     submitted = client.submit(**{**fields, "dataset": name})
     show.say(f"training as {submitted.id}")
@@ -170,11 +174,10 @@ def _most_frequent(rows: Mapping[Any, int], weights: Any) -> float | None:
     return max(rows.values()) / sum(rows.values()) if rows and weights is None else None
 
 
-def _check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
-    """Raise an error if the output file cannot be written, or its format cannot hold a model of this job.
+def _check_output(output: Path, is_here: bool) -> None:
+    """Raise OSError, or ServiceError unknown_format, if the output file cannot be written.
 
     is_here  this program writes the model's format, not a service
-    Raises OSError, or ServiceError unknown_format, not_exportable.
     """
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
@@ -185,32 +188,29 @@ def _check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
     check_ending(output)
     if format_of(output) == "onnx" and is_here:
         onnx_package()
-    _check(output, spec, ())
 
 
-def _check_plan(output: Path, plan: JobPlan) -> None:
-    """Raise ServiceError not_exportable if the output's format cannot hold the planned job's labels or weights."""
-    labels = plan.model_labels
-    _check(output, plan.spec, labels, plan.width * (len(labels) if len(labels) > 2 else 1))
+def _labels(spec: JobSpec, dataset: Mapping[str, Any]) -> _Labels:
+    """Return the labels of a model of a service's dataset; none in regression."""
+    labels = () if spec.loss_kind.is_regression else dataset.get("label_counts") or ()
+    return [float(label) if dataset["label_type"] == "number" else label for label in labels]
 
 
-def _check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> None:
-    """Raise ServiceError not_exportable if the output's format cannot hold the labels of a service's dataset."""
-    labels = list(dataset.get("label_counts") or ())
-    is_number = dataset.get("label_type") == "number"
-    shown = [float(label) if is_number else label for label in labels]
-    _check(output, spec, [] if spec.loss_kind.is_regression else shown)
+def _output_of(output: Path, spec: JobSpec, labels: _Labels, show: Display, is_given: bool, n_weights: int = 0) -> Path:
+    """Return the file that the model is written to: `output`, if its format can hold a model of this job.
 
-
-def _check(output: Path, spec: JobSpec, labels: _Labels, n_weights: int = 0) -> None:
-    """Raise ServiceError not_exportable if the output's format cannot hold the job's model; the hint names others."""
-    if not spec.refit:
-        return
+    If it cannot, and the user has not named it (`is_given`), it is NAME.npz, and `show` says so. Otherwise raises
+    ServiceError not_exportable, whose hint names other formats.
+    """
     has_kernel, maps = spec.kernel == "rbf", [name for name, _ in named_maps(spec.features)]
     why = refusal(format_of(output, has_kernel), labels, has_kernel, maps, spec.bias, n_weights)
-    if why:
-        others = [f"NAME.{name}" for name in formats_for(labels, has_kernel, maps, spec.bias) if name in _BY_ENDING]
-        raise ServiceError("not_exportable", why, f"Choose another format: -o {', '.join(others)}.")
+    if why is None or not spec.refit:
+        return output
+    if not is_given:
+        show.say(f"{why}: the model is written as npz")
+        return output.with_suffix(".npz")
+    others = [f"NAME.{name}" for name in formats_for(labels, has_kernel, maps, spec.bias) if name in _BY_ENDING]
+    raise ServiceError("not_exportable", why, f"Choose another format: -o {', '.join(others)}.")
 
 
 def _left_out(output: Path, plan: JobPlan) -> Iterator[str]:

@@ -69,6 +69,14 @@ def test_strings_that_the_format_has_no_place_for_are_refused_before_training(ru
         assert "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()
 
 
+def test_a_file_that_nobody_named_has_a_format_with_a_place_for_strings(run_here, tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("kind,a\n" + "ham,1\nspam,2\n" * 9)
+    monkeypatch.chdir(tmp_path)
+    done = run_here("train", "a.csv", "--label-column", "kind")
+    assert done.returncode == 0 and "written as npz" in done.stderr and "wrote a.csv.npz" in done.stderr
+    assert run_here("predict", "a.csv.npz", "a.csv").stdout.split() == ["ham", "spam"] * 9
+
+
 @pytest.mark.parametrize(
     ("content", "options", "name", "code"),
     [
