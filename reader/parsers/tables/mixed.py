@@ -302,7 +302,7 @@ def _is_id(values: Array, name: str) -> bool:
 
 
 _TEXTS = {
-    "index_left_out": ("an index of pandas is no feature and was left out", "To keep it, name it in columns"),
+    "index_left_out": ("an index of rows is no feature and was left out", "To keep it, name it in columns"),
     "columns_like_ids": ("columns look like ids, which say nothing of new rows", "Leave them out: drop_columns"),
     "columns_like_dates": (
         "columns look like dates, which are taken for numbers or words",
