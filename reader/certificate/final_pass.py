@@ -60,7 +60,10 @@ class CertificatePass:
         self._held_out = held_out
         self._objective, self.training = objective, TrainingScores(objective.tasks)
         n_figures = objective.tasks.n_figures
-        self._sums = _KernelSums(machine) if machine else _make_sums(w, n_figures)
+        if machine:
+            self._sums: _KernelSums | _SideBySide | _TaskSums = _KernelSums(machine)
+        else:
+            self._sums = _SideBySide(w) if w.shape[1] == 1 else _TaskSums(w, n_figures)
         self._alpha = alpha
         self._rows = 0
         self._losses, self._dual, self._sizes = np.zeros((3, n_figures))
@@ -185,10 +188,6 @@ class _SideBySide:
         pairs = np.zeros((len(self._w), 2))
         pairs[:, :1] = self._w
         return pairs
-
-
-def _make_sums(w: Array, n_figures: int) -> _TaskSums | _SideBySide:
-    return _SideBySide(w) if w.shape[1] == 1 else _TaskSums(w, n_figures)
 
 
 class _KernelSums:

@@ -44,15 +44,11 @@ class HeldOut:
         self._lanes[lane][row_id] = found
 
     def put_weights(self, row_id: Array, weight: Array) -> None:
-        """Store the weights (n,) of rows, whether a task leaves them out or not."""
-        self._weights()[row_id] = weight
-
-    def _weights(self) -> Array:
-        """Return the mapped file of weights (n_rows,), made at the first call; a row without a weight has 1 there."""
+        """Store the weights (n,) of rows, whether a task leaves them out or not; a row without a weight has 1."""
         if self._weight is None:
             self._weight = new_array(self._weight_file, WEIGHT, (self._n_rows,))
             self._weight[:] = 1.0
-        return self._weight
+        self._weight[row_id] = weight
 
 
 def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, Array]:

@@ -145,10 +145,7 @@ class Format:
         return head.startswith(self.magic) or (self.magic == FRAME_MAGIC and is_frame(head))
 
 
-def _lzma(format_: int) -> lzma.LZMADecompressor:
-    return lzma.LZMADecompressor(format_, memlimit=XZ_MEMORY_BYTES)
-
-
+_lzma = partial(lzma.LZMADecompressor, memlimit=XZ_MEMORY_BYTES)
 # lzma's one member has no magic number: the bytes are its usual properties, and a dictionary size of n * 64 KiB.
 LZMA = Format("lzma", b"]\0\0", partial(_lzma, lzma.FORMAT_ALONE))
 ZIP = Format("zip", b"PK", partial(DeflateStream, -15))

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,19 +28,6 @@ _FIRST_WORDS = 4 << 10  # 16 KiB at first: clearing 1 MiB per bucket takes longe
 FEWEST_WORDS = 64 << 10  # 256 KiB: in a small dataset pieces are smaller, so that there are more pieces
 _WORD, _TWO_WORDS = np.dtype("<i4"), np.dtype("<i8")
 _TYPES = {"label": LABEL, "weight": WEIGHT, "group": GROUP}
-
-
-class _Written(NamedTuple):
-    """A piece that an encoder thread compresses and writes.
-
-    block  number of the block that it belongs to
-    slot   slot of the buckets' memory that becomes free when the piece is written; None: its rows are in other memory
-    entry  the piece's entry in the block's index, known when the piece is written
-    """
-
-    block: int
-    slot: int | None
-    entry: Future[Array]
 
 
 class Shuffler:
@@ -78,7 +64,9 @@ class Shuffler:
         self._writers: dict[int, tuple[int, BlockWriter]] = {}  # bucket -> number of its block, writer
         # Each encoder has one thread, so that the pieces of a block are written in order.
         self._encoders = [ThreadPoolExecutor(1) for _ in range(threads)]
-        self._pending: deque[_Written] = deque()
+        # Pieces that encoder threads compress and write: number of the block; slot of the buckets' memory that becomes
+        # free then, None if the rows are in other memory; the entry in the block's index, known when it is written.
+        self._pending: deque[tuple[int, int | None, Future[Array]]] = deque()
         self._next_row = first_row
         self._first_block = first_block
         self._columns: tuple[str, ...] = ()
@@ -163,25 +151,22 @@ class Shuffler:
             path, increasing = block_path(self._directory, number), self.features.increasing
             self._writers[bucket] = number, BlockWriter(path, self._dataset, number, increasing)
         number, writer = self._writers[bucket]
+        order = np.arange(n_rows)
+        if self._buckets > 1:  # a bucket keeps the input's order
+            order = np.random.default_rng((self._seed, self._next_row)).permutation(n_rows)
         entry = self._encoders[number % len(self._encoders)].submit(
-            _append, writer, words, self._columns, self._order(n_rows), self._next_row, self.features
+            _append, writer, words, self._columns, order, self._next_row, self.features
         )
-        self._pending.append(_Written(number, slot, entry))
+        self._pending.append((number, slot, entry))
         self._next_row += n_rows
-
-    def _order(self, n_rows: int) -> Array:
-        """Return a random order (n_rows,) for the rows of the next piece, since a bucket keeps the input's order."""
-        if self._buckets == 1:
-            return np.arange(n_rows)
-        return np.random.default_rng((self._seed, self._next_row)).permutation(n_rows)
 
     def _wait(self, most: int) -> None:
         """Wait until at most `most` pieces are pending. Announces written pieces, and raises an encoder's exception."""
-        while self._pending and (len(self._pending) > most or self._pending[0].entry.done()):
-            written = self._pending.popleft()
-            self._journal.announce(written.block, written.entry.result())
-            if written.slot is not None:
-                self._free.append(written.slot)
+        while self._pending and (len(self._pending) > most or self._pending[0][2].done()):
+            block, slot, entry = self._pending.popleft()
+            self._journal.announce(block, entry.result())
+            if slot is not None:
+                self._free.append(slot)
 
     def _merged(self) -> Iterator[tuple[Array, int]]:
         """Join buckets of a small dataset into pieces of FEWEST_WORDS or more; yield (words, number of rows)."""

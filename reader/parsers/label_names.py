@@ -53,20 +53,15 @@ class LabelNames:
 
 
 @lru_cache(1 << 16)
-def group_of(value: str) -> int:
-    """Return the first 8 bytes of the BLAKE2b hash of a text in UTF-8, little-endian: equal on all machines."""
-    return int.from_bytes(blake2b(value.encode(), digest_size=8).digest(), "little")
+def group_of(text: str) -> int:
+    """Return the first 8 bytes of the BLAKE2b hash of a text's value in UTF-8, little-endian: equal on all machines."""
+    return int.from_bytes(blake2b(value_of(text.strip(BLANKS)).encode(), digest_size=8).digest(), "little")
 
 
 def groups_of(values: Iterable[object]) -> Array:
     """Return (n,) uint64: hashes of strings or numbers; equal values have equal hashes, also 7 and 7.0."""
     texts = (value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in values)
-    return np.fromiter(map(_group_of_value, texts), GROUP)
-
-
-@lru_cache(1 << 16)
-def _group_of_value(text: str) -> int:
-    return group_of(value_of(text.strip(BLANKS)))
+    return np.fromiter(map(group_of, texts), GROUP)
 
 
 def _value_of(label: str) -> str:

@@ -147,19 +147,14 @@ class LineReader:
                 self._weight[place] = number
             else:
                 fault = value_fault(token)
-                begin = self._pair_start(begin) if fault else begin
+                while fault and chr(self._window.buffer[begin - 1]) in "0123456789:":  # to the start of the pair
+                    begin -= 1
                 self._values[place] = number if fault is None else 1.0
                 has_zeros = has_zeros or self._values[place] == 0
             if fault is not None:
                 self.rejected.add(partial(self._window.error, begin, *fault))
                 bad_rows.add(row)
         return has_zeros, bad_rows
-
-    def _pair_start(self, value: int) -> int:
-        place = value - 1  # of the colon
-        while chr(self._window.buffer[place - 1]).isdigit():
-            place -= 1
-        return place
 
     def _fault(self) -> InputError:
         """Return the error for the token at which the kernel stopped."""

@@ -216,7 +216,7 @@ class NpzParser(BatchedParser):
             }
             y, weight, group = (arrays.get(name) for name in (label_name, "weight", "group"))
             indptr, indices, data = (arrays[name] for name in ("indptr", "indices", "data"))
-            _check(n_rows, y, indptr, indices, data, weight, group)
+            _check(n_rows, arrays, y)
             for label, ends in _row_ends(n_rows, y, indptr):
                 optional = [None if array is None else array.read(len(label)) for array in (weight, group)]
                 count = int(ends[-1] - ends[0])
@@ -245,15 +245,9 @@ class NpzParser(BatchedParser):
         return int(n_rows)
 
 
-def _check(
-    n_rows: int,
-    y: StoredArray | None,
-    indptr: StoredArray,
-    indices: StoredArray,
-    data: StoredArray,
-    weight: StoredArray | None,
-    group: StoredArray | None,
-) -> None:
+def _check(n_rows: int, arrays: dict[str, StoredArray], y: StoredArray | None) -> None:
+    indptr, indices, data = (arrays[name] for name in ("indptr", "indices", "data"))
+    weight, group = arrays.get("weight"), arrays.get("group")
     if not (indptr.is_of("iu") and indices.is_of("iu") and data.is_of("biuf") and (y is None or y.is_of("biuf"))):
         raise _bad_npz("indptr and indices must be integers, data and y real numbers")
     if (y is not None and len(y) != n_rows) or len(indptr) != n_rows + 1 or len(indices) != len(data):

@@ -32,11 +32,16 @@ def spooled(chunks: Iterable[bytes], scratch: Scratch) -> Iterator[tuple[IO[byte
 
 
 class ArrayReader:
-    """Reads bytes, and arrays written by `numpy.save`, from chunks of any size."""
+    """Reads bytes, and arrays written by `numpy.save`, from chunks of any size. To pyarrow it is a file."""
+
+    closed = False
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
         self._held = bytearray()
+
+    def close(self) -> None:
+        """Do nothing: pyarrow closes the files that it reads."""
 
     def is_at_end(self) -> bool:
         """Return whether all bytes have been read."""

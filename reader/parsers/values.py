@@ -78,14 +78,6 @@ def of_32_bits(word: str) -> str:
         return word
 
 
-def is_exact(number: bytes) -> bool:
-    """Return whether float64 holds a whole number written in digits; True for other numbers, which may be rounded."""
-    digits = number.lstrip(b"+-")
-    if not digits.isdigit() or math.isinf(float(digits)):
-        return True
-    return int(digits.lstrip(b"0") or b"0") == float(digits)
-
-
 def _fraction(text: str | None) -> str:
     return (text or "").rstrip("0").rstrip(".")
 
@@ -103,8 +95,11 @@ def label_fault(token: bytes) -> Fault:
 
 
 def exact_fault(token: bytes) -> Fault | None:
-    """Return the fault of a label if it is a whole number that float64 does not hold, else None."""
-    return None if is_exact(token) else ("label_not_exact", f"float64 does not hold {excerpt(token)}")
+    """Return the fault of a label if it is a whole number, in digits, that float64 does not hold, else None."""
+    digits = token.lstrip(b"+-")
+    if not digits.isdigit() or math.isinf(float(digits)) or int(digits.lstrip(b"0") or b"0") == float(digits):
+        return None
+    return "label_not_exact", f"float64 does not hold {excerpt(token)}"
 
 
 def weight_fault(token: bytes) -> Fault | None:

@@ -14,16 +14,15 @@ import io
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.sources.files import LOCAL, PAUSES, SourceFile, located, persistently, store_of
-from streamsvm.storage.machine.abandoned_work import pool_of
+from streamsvm.storage.machine.abandoned_work import pool_of, work_ahead
 
 _BUFFER_BYTES = 1 << 20
 
@@ -87,9 +86,6 @@ class _Ranges(io.RawIOBase):
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._file.size}[whence]
         self._place = max(0, begin + place)
-        return self._place
-
-    def tell(self) -> int:
         return self._place
 
     def readinto(self, buffer: Any) -> int:
@@ -159,15 +155,6 @@ def _cut(file: SourceFile, size: int) -> Iterator[Stripe]:
         yield Stripe(file, start, min(start + size, file.size))
 
 
-class _Span(NamedTuple):
-    """A range of bytes to read at once; checks: check after the read that the file has not changed."""
-
-    file: SourceFile
-    start: int
-    stop: int
-    checks: bool
-
-
 class LinesOfRange:
     """Yields, once and in pieces, the lines of a file that begin in [start, stop). Raises InputError line_too_long.
 
@@ -211,8 +198,7 @@ def read_range(
 ) -> Generator[bytes, None, None]:
     """Yield bytes [start, stop) of a file, by default all, in pieces; holds about `threads` + 2 pieces in memory."""
     stop = file.size if stop is None else stop
-    with closing(_fetched(_spans(file, start, stop, piece_bytes), threads)) as fetched:
-        yield from fetched
+    yield from _fetched(_reads(file, start, stop, piece_bytes), threads)
 
 
 def read_stripes(
@@ -223,8 +209,8 @@ def read_stripes(
     Threads read pieces of further stripes ahead. Take all pieces of a stripe before the next stripe, which drops them.
     """
     stripes = list(stripes)
-    spans = chain.from_iterable(_spans(stripe.file, *_bounds(stripe), piece_bytes) for stripe in stripes)
-    with closing(_fetched(spans, threads)) as fetched:
+    reads = chain.from_iterable(_reads(stripe.file, *_bounds(stripe), piece_bytes) for stripe in stripes)
+    with closing(_fetched(reads, threads)) as fetched:
         for stripe in stripes:
             begin, stop = _bounds(stripe)
             pieces = islice(fetched, len(range(begin, stop, piece_bytes)))
@@ -242,32 +228,25 @@ def _bounds(stripe: Stripe) -> tuple[int, int]:
 
 
 def _more(file: SourceFile, start: int) -> Iterator[bytes]:
-    while start < file.size:
-        stop = min(start + 16 * _MORE_BYTES, file.size)
-        yield read_bytes(file, start, stop)
-        start = stop
+    for begin in range(start, file.size, 16 * _MORE_BYTES):
+        yield read_bytes(file, begin, min(begin + 16 * _MORE_BYTES, file.size))
 
 
-def _spans(file: SourceFile, start: int, stop: int, piece_bytes: int) -> Iterator[_Span]:
+def _reads(file: SourceFile, start: int, stop: int, piece_bytes: int) -> Iterator[Callable[[], bytes]]:
+    """Yield functions that read bytes [start, stop) of a file, a piece each; the last one checks the file's version."""
     for begin in range(start, stop, piece_bytes):
         end = min(begin + piece_bytes, stop)
-        yield _Span(file, begin, end, checks=end == stop)
+        yield partial(_fetch, file, begin, end, checks=end == stop)
 
 
-def _fetch(span: _Span) -> bytes:
-    data = read_bytes(span.file, span.start, span.stop)
-    if span.checks:
-        check_unchanged(span.file)
+def _fetch(file: SourceFile, start: int, stop: int, checks: bool) -> bytes:
+    data = read_bytes(file, start, stop)
+    if checks:
+        check_unchanged(file)
     return data
 
 
-def _fetched(spans: Iterable[_Span], threads: int) -> Generator[bytes, None, None]:
-    """Yield the bytes of each span, in order; `threads` threads read up to `threads` spans ahead."""
+def _fetched(reads: Iterable[Callable[[], bytes]], threads: int) -> Generator[bytes, None, None]:
+    """Yield the bytes of each read, in order; `threads` threads make up to `threads` reads ahead."""
     with pool_of(threads, "fetch") as pool:
-        under_way: deque[Future[bytes]] = deque()
-        for span in spans:
-            under_way.append(pool.submit(_fetch, span))
-            if len(under_way) > threads:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+        yield from work_ahead(reads, pool, threads)

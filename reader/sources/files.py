@@ -57,19 +57,8 @@ _FOLDERS = "**"
 Found = tuple[str, int, str]  # path, size and version of a file
 
 
-@dataclass(frozen=True)
-class Scheme:
-    """A kind of store: the Python module that reads it, and this package's extra that installs the module."""
-
-    module: str
-    extra: str
-
-
-SCHEMES = {
-    "s3": Scheme("s3fs", "s3"),
-    "gs": Scheme("gcsfs", "gcs"),
-    "az": Scheme("adlfs", "azure"),
-}
+# Kinds of stores: the Python module that reads each, and this package's extra that installs the module.
+SCHEMES = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
 LOCAL = "file"
 
 
@@ -132,10 +121,10 @@ def is_below(text: str, prefix: str) -> bool:
 
 def check_installed(location: Location) -> None:
     """Raise InputError not_installed if the module that reads the store is missing. Does not import the module."""
-    scheme = SCHEMES.get(location.scheme)
-    if scheme is not None and (find_spec("fsspec") is None or find_spec(scheme.module) is None):
-        message = f"reading {location.scheme}:// needs {scheme.module}"
-        raise InputError("not_installed", message, hint=f"pip install 'streamsvm[{scheme.extra}]'")
+    module, extra = SCHEMES.get(location.scheme, (None, None))
+    if module is not None and (find_spec("fsspec") is None or find_spec(module) is None):
+        message = f"reading {location.scheme}:// needs {module}"
+        raise InputError("not_installed", message, hint=f"pip install 'streamsvm[{extra}]'")
 
 
 @dataclass(frozen=True)

@@ -95,10 +95,8 @@ class ArrivalSource:
         self._state.control["w_unverified"] = check is not None
         if about["pieces"]:
             self._begin_pass(about["pieces"])
-            self._screening.losses, self._screened_unvisited = (
-                np.array(about["pass_losses"]),
-                about["screened_unvisited"],
-            )
+            self._screening.losses = np.array(about["pass_losses"])
+            self._screened_unvisited = about["screened_unvisited"]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -163,21 +161,20 @@ class ArrivalSource:
             self._state.control["w_unverified"] = 0
         if self._piece is None:
             self._screening.end_pass()
-        self.is_between_sections = self._piece is None or self._ends_section(self._piece)
-
-    def _ends_section(self, coming: Streamed[Margins]) -> bool:
-        if self._by_block:
-            return coming.blocks_begun > self._blocks_begun
-        return self._taken % SECTION_PIECES == 0
+        if self._piece is not None and self._by_block:
+            self.is_between_sections = self._piece.blocks_begun > self._blocks_begun
+        else:
+            self.is_between_sections = self._piece is None or self._taken % SECTION_PIECES == 0
 
     def _take_rows(self, arrivals: Arrivals, piece: Segment, margins: Margins) -> None:
         """Classify and pack the piece's rows from self._position on, until the piece ends or a segment is full."""
         start, books = self._position, self._residents
         row_id = piece.row_id[start:]
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
+        objective = self._screening.objective
         count = classify(
-            piece.columns, start, margins.m, self._screening.slack, self._screening.n_folds, self._screening.resting,
-            self._screening.tube, books.is_resident, books.leaving, self._state.alpha, kind, new,
+            piece.columns, start, margins.m, self._screening.slack, objective.tasks.n_folds, objective.resting,
+            objective.tasks.tube, books.is_resident, books.leaving, self._state.alpha, kind, new,
         )  # fmt: skip
         new = new[:count]
         added = self._builder.add(piece, new)

@@ -4,9 +4,8 @@ The order of pieces is a pure function of the dataset, the seed and the pass, an
 """
 
 import sys
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, islice, pairwise
@@ -20,7 +19,8 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import DatasetLost
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.direct import FileRange
-from streamsvm.storage.rows.csr import Array, Rows
+from streamsvm.storage.machine.abandoned_work import work_ahead
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, Segment, packed_bytes, row_bytes
 from streamsvm.trainer.problem.row_encoder import RowEncoder
 
@@ -40,23 +40,16 @@ class Streamed(Generic[T]):
     result: T
 
 
-@dataclass(frozen=True)
-class _Fetched:
-    """A piece that has been read and not decoded: blocks begun so far in the pass, its LOCATION, its bytes."""
-
-    blocks_begun: int
-    location: Array
-    bytes: FileRange
-
-
+# A piece that has been read and not decoded: blocks begun so far in the pass, its LOCATION, its bytes.
+_Fetched = tuple[int, Array, FileRange]
 Stream: TypeAlias = Generator[Streamed[T], None, None]
 
 
 class PieceSource(Protocol):
     """Orders, reads and decodes the pieces of a pass."""
 
-    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
-        """Yield where each piece of a pass is, in the order of reading, without the first `skipped` pieces.
+    def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array] | None]:
+        """Yield where each piece of a pass is, in the order of reading.
 
         A piece comes as (number of blocks begun so far, its place in the files, of dtype LOCATION). None means that the
         next piece has not been written yet.
@@ -86,7 +79,8 @@ class Streamer:
         `threads` threads decode pieces ahead and call `look`, in any order; 0: the caller's thread does. Close a stream
         that is not read to its end: closing waits for its threads, which garbage collection must not do.
         """
-        reads = (place and partial(_fetch, source, *place) for place in source.order(seed, pass_, skipped))
+        places = islice(source.order(seed, pass_), skipped, None)
+        reads = (place and partial(_fetch, source, *place) for place in places)
         first = list(islice(reads, 2))
         if len(first) == 1 and first[0] is not None:
             # A single piece: there is no further piece that threads could decode ahead.
@@ -107,33 +101,13 @@ class Streamer:
                 executor.shutdown(cancel_futures=True)
 
     def _look_at(self, source: PieceSource, fetched: _Fetched, look: Callable[[Segment], T]) -> Streamed[T]:
-        rows = self._encoder.encode(source.decode(fetched.location, fetched.bytes))
-        return Streamed(fetched.blocks_begun, int(fetched.location["bytes"]), rows, look(rows))
+        blocks_begun, location, data = fetched
+        rows = self._encoder.encode(source.decode(location, data))
+        return Streamed(blocks_begun, int(location["bytes"]), rows, look(rows))
 
 
 def _fetch(source: PieceSource, blocks_begun: int, location: Array) -> _Fetched:
-    return _Fetched(blocks_begun, location, source.fetch(location))
-
-
-def work_ahead(
-    tasks: Iterable[Callable[[], T] | None], pool: Executor, depth: int, wait: Callable[[], object]
-) -> Iterator[T]:
-    """Yield the results of the tasks, in order; `pool` begins up to `depth` tasks before their results are needed.
-
-    None in place of a task means that the next task is not known yet: if no task has begun, `wait` is called.
-    """
-    begun: deque[Future[T]] = deque()
-    for task in tasks:
-        if task is not None:
-            begun.append(pool.submit(task))
-            if len(begun) > depth:
-                yield begun.popleft().result()
-        elif begun:
-            yield begun.popleft().result()
-        else:
-            wait()
-    while begun:
-        yield begun.popleft().result()
+    return blocks_begun, location, source.fetch(location)
 
 
 _STREAM = 0  # number of this module's stream of random numbers; `residents` draws another from the same seed
@@ -164,10 +138,7 @@ class Shuffled:
         self._pieces = cache(dataset.pieces)
         self.fetch, self.decode = dataset.fetch, dataset.decode
 
-    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
-        return islice(self._shuffled(seed, pass_), skipped, None)
-
-    def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
+    def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
         blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()
         for begun, block in enumerate(blocks, start=1):
             pieces = self._pieces(block)
@@ -187,7 +158,7 @@ class Following:
         self._labels: set[float] = set()
         self.fetch, self.decode = arriving.fetch, arriving.decode
 
-    def order(self, _seed: int, _pass: int, _skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
+    def order(self, _seed: int, _pass: int) -> Iterator[tuple[int, Array] | None]:
         blocks: set[int] = set()
         held: list[Array] = []
         while not self._arriving.is_complete:
@@ -231,22 +202,19 @@ class Partitioned:
         sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows, self._per_row)
         self._blocks = partition(pieces, sizes, blocks)
 
-    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
-        """Yield (number of blocks begun so far, place of dtype PART) for each part, without the first `skipped`."""
-        return islice(self._in_order(seed, pass_), skipped, None)
+    def order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
+        """Yield (number of blocks begun so far, place of dtype PART) for each part."""
+        count = len(self._blocks)
+        blocks = block_order(count, seed, pass_) if self._permutes else np.arange(count)
+        for begun, block in enumerate(blocks.tolist(), start=1):
+            for part in self._blocks[block]:
+                yield begun, part
 
     def decode(self, location: Array, fetched: FileRange) -> Piece:
         """Check and decode the rows of a PART from the bytes of its piece."""
         piece = self._dataset.decode(location, fetched)
         sizes = row_bytes(self._maps.most_values(np.diff(piece.rows.indptr)), self._per_row)
         return rows_of(piece, sizes, int(location["begin"]), int(location["end"]))
-
-    def _in_order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
-        count = len(self._blocks)
-        blocks = block_order(count, seed, pass_) if self._permutes else np.arange(count)
-        for begun, block in enumerate(blocks.tolist(), start=1):
-            for part in self._blocks[block]:
-                yield begun, part
 
 
 def partition(pieces: Array, sizes: Array, count: int) -> list[Array]:
@@ -260,8 +228,7 @@ def partition(pieces: Array, sizes: Array, count: int) -> list[Array]:
     for begin, end in pairwise(int(ends[-1]) * block // count for block in range(count + 1)):
         which = slice(np.searchsorted(ends, begin, "right"), np.searchsorted(begins, end, "left"))
         parts = np.empty(len(ends[which]), PART)
-        for name in LOCATION.names or ():
-            parts[name] = pieces[which][name]
+        parts[list(LOCATION.names or ())] = pieces[which]
         parts["begin"] = np.maximum(begin - begins[which], 0)
         parts["end"] = np.minimum(end, ends[which]) - begins[which]
         blocks.append(parts)
@@ -272,12 +239,7 @@ def rows_of(piece: Piece, row_bytes: Array, begin: int, end: int) -> Piece:
     """Return the rows of a piece whose first byte is in [begin, end); row_bytes (n,): packed sizes of all its rows."""
     begins = np.cumsum(row_bytes) - row_bytes
     start, stop = np.searchsorted(begins, (begin, end)).tolist()
-    rows = piece.rows
-    values = slice(rows.indptr[start], rows.indptr[stop])
-    indptr = rows.indptr[start : stop + 1] - rows.indptr[start]
-    weight, group = (None if column is None else column[start:stop] for column in (rows.weight, rows.group))
-    chosen = Rows(rows.label[start:stop], indptr, rows.indices[values], rows.values[values], weight, group)
-    return Piece(chosen, piece.Qii[start:stop], piece.first_row + start)
+    return Piece(piece.rows.part(start, stop), piece.Qii[start:stop], piece.first_row + start)
 
 
 def _pieces(dataset: Dataset, number: int, seed: int) -> Array:

@@ -52,12 +52,18 @@ class Reader:
         self._held_out = HeldOut(run, settings.n_rows, places) if places else None
         self._run, self._has_kernel = run, settings.has_kernel
         shape = settings.width, settings.tasks.width
-        self._own_w = open_array(run / OWN_W_FILE, REAL, shape, "r+") if settings.is_part else None
+        # The reader of a shard also publishes sum_i alpha_i y_i x_i over the shard's rows.
+        self._own_w = open_array(run / OWN_W_FILE, REAL, shape, "r+") if settings.part_rows is not None else None
         self._shares_certifying = settings.shares_certifying
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         self._by_block = by_block = settings.blocks is not None
-        self._residents = self._make_residents(settings, by_block)
+        cache, state, seed = self._cache, self._state, settings.seed
+        self._residents = (
+            BlockResidents(cache, self._plan, state, settings.kept_bytes, seed)
+            if by_block
+            else Residents(cache, self._plan, state, settings.evicts, seed)
+        )
         slack, spares_first = settings.screening, settings.keeps_all
         screening = Screening(self._objective, self._state, slack, spares_first, self._passes.visited)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
@@ -125,11 +131,6 @@ class Reader:
         self._source.close()
         self._passes.close()
         self._cache.close()
-
-    def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
-        if by_block:
-            return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
-        return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
 
     def _waits_for_trainer(self) -> bool:
         """Whether the trainer must start the last step before the next commit: it has then scored the step before.

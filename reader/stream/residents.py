@@ -14,7 +14,7 @@ from streamsvm.reader.stream.stream_kernel import gather
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import ROW_ID, Segment, SegmentBuilder, most_rows, room, view
+from streamsvm.storage.rows.segment import ROW_ID, SegmentBuilder, most_rows, room, view
 from streamsvm.storage.rows.segment_kernel import best_rows
 from streamsvm.storage.run.state import State, pass_stamp
 
@@ -87,11 +87,6 @@ class SlotTable:
         self.bytes = np.empty(shape, np.int32)
         self.worth = np.zeros(plan.most_live)
 
-    @property
-    def scored(self) -> Array:
-        """Slots of the segments that may be retired: all but those of the last step, whose rows have no scores yet."""
-        return self.in_order(self.live & ~self.fresh)
-
     def in_order(self, chosen: Array) -> Array:
         """Return the slots with chosen (n_slots,) bool, by ascending segment id: results must not depend on slots."""
         slots = np.flatnonzero(chosen)
@@ -157,10 +152,10 @@ class Residents:
         self._cache = cache
         self._plan = plan
         self._state = state
-        self._rule = _RULES[evicts]
-        self._protects = evicts == "score"
+        self._is_random = evicts == "random"
+        self._protects = not self._is_random
         # With "random" the trainer evicts rows at any time, by the score +inf: all segments must be appraised.
-        self._looked_at = _LOOKED_AT if evicts == "score" else 1.0
+        self._looked_at = 1.0 if self._is_random else _LOOKED_AT
         self._seed = seed
         self._rng = self._generator((1, 0))
         self._builder = SegmentBuilder(plan.segment_bytes)
@@ -210,9 +205,11 @@ class Residents:
         if to_free <= 0:
             self._note_left(np.empty(0, ROW_ID))
             return Eviction([], [], self._left)
+        # Not the segments of the last step, whose rows have no scores yet.
+        slots = self._slots.in_order(self._slots.live & ~self._slots.fresh)
         if self._leave_whole:
-            return self._drop(self._slots.scored[:to_free])
-        slots = self._slots.scored
+            self._note_left(self._rows_of(slots[:to_free]))
+            return Eviction(self._slots.ids[slots[:to_free]].tolist(), [], self._left)
         usable = self._appraise(slots, to_free, pass_)
         most_retired = max(self._plan.most_retired, to_free)
         retired = slots[np.sort(choose_segments(self._slots.worth[slots], to_free, most_retired, usable))]
@@ -221,7 +218,10 @@ class Residents:
         ends = np.cumsum(self._slots.rows[retired]).tolist()
         picked = [np.flatnonzero(kept[start:end]) for start, end in pairwise([0, *ends])]
         repacked, evicted = self._pack(self._slots.ids[retired].tolist(), picked, len(retired) - to_free)
-        if self._protects and self._must_wait(evicted, pass_).any():
+        # Rows that were read in this pass while resident, and have not been visited in this pass, wait for their visit.
+        stamp = pass_stamp(pass_)
+        waits = (self._state.skipped[evicted] == stamp) & (self._state.visited[evicted] != stamp)
+        if self._protects and waits.any():
             return Eviction([], [], np.empty(0, ROW_ID), makes_room=False)
         self._note_left(evicted)
         return Eviction(self._slots.ids[retired].tolist(), repacked, evicted)
@@ -246,11 +246,6 @@ class Residents:
         True while the trainer writes all rows to disk, to sweep over them after the pass: scores are vague until then.
         """
         return bool(self._state.control["collects"])
-
-    def _drop(self, slots: Array) -> Eviction:
-        evicted = self._rows_of(slots)
-        self._note_left(evicted)
-        return Eviction(self._slots.ids[slots].tolist(), [], evicted)
 
     def _rows_of(self, slots: Array) -> Array:
         return np.concatenate([self._slots.row_id[slot, : self._slots.rows[slot]] for slot in slots.tolist()])
@@ -285,12 +280,10 @@ class Residents:
             state.score, state.skipped, state.visited, pass_stamp(pass_) if self._protects else _NO_STAMP,
             rows.segment, rows.score, rows.bytes,
         )  # fmt: skip
-        return self._rule(rows, self._rng)
-
-    def _must_wait(self, row_id: Array, pass_: int) -> Array:
-        """Return (k,) bool: the row was read in this pass while resident, and has not been visited in this pass."""
-        stamp = pass_stamp(pass_)
-        return (self._state.skipped[row_id] == stamp) & (self._state.visited[row_id] != stamp)
+        if self._is_random:  # StreamSVM as published; +inf stays, of rows that the trainer gave up or evicted
+            scores = self._rng.random(len(rows.score), np.float32)
+            rows = replace(rows, score=np.where(rows.score == np.inf, np.inf, scores))
+        return rows
 
     def _pack(self, retired: list[int], picked: list[Array], most: int) -> tuple[list[bytes], Array]:
         """Pack rows `picked` of retired segments into at most `most` new ones; return these, and ids of the rest."""
@@ -308,18 +301,6 @@ class Residents:
         if not self._builder.is_empty:
             packed.append(self._builder.take())
         return packed, np.concatenate(evicted)
-
-
-def _by_score(rows: Candidates, _rng: np.random.Generator) -> Candidates:
-    return rows
-
-
-def _at_random(rows: Candidates, rng: np.random.Generator) -> Candidates:
-    """Replace all scores but +inf (rows that the trainer gave up or evicted) by random ones: StreamSVM as published."""
-    return replace(rows, score=np.where(rows.score == np.inf, np.inf, rng.random(len(rows.score), np.float32)))
-
-
-_RULES = {"score": _by_score, "random": _at_random}
 
 
 class BlockResidents(Residents):
@@ -348,11 +329,9 @@ class BlockResidents(Residents):
         self._slots.fresh[:] = False
         rows = self._look_up(slots, 0)
         stays, _ = appraise(rows, len(slots), self._kept_bytes)
-        sizes = self._slots.rows[slots].tolist()
-        row_id = np.concatenate([self._slots.row_id[slot, :size] for slot, size in zip(slots, sizes, strict=True)])
-        self._evicted = row_id[~stays]
+        self._evicted = self._rows_of(slots)[~stays]
         self.is_resident[self._evicted] = False
-        masks = np.split(stays, np.cumsum(sizes)[:-1])
+        masks = np.split(stays, np.cumsum(self._slots.rows[slots])[:-1])
         self._old = [(slot, np.flatnonzero(mask)) for slot, mask in zip(slots, masks, strict=True) if mask.any()]
         self._is_useless[slots] = [not mask.any() for mask in masks]
 
@@ -363,7 +342,10 @@ class BlockResidents(Residents):
         packed = []
         segments = self._cache.read_all([int(self._slots.ids[slot]) for slot, _ in now])
         for segment, (slot, stay) in zip(segments, now, strict=True):
-            packed += self._pack_on(segment, stay)
+            while len(stay):
+                stay = stay[self._builder.add(segment, stay) :]
+                if len(stay):
+                    packed.append(self._builder.take())
             self._is_useless[slot] = True
         if self._old:
             return Eviction(self._retire(len(packed)), packed, np.empty(0, ROW_ID), makes_room=False)
@@ -389,12 +371,3 @@ class BlockResidents(Residents):
         slots = self._slots.in_order(self._slots.live & self._is_useless)[:to_free]
         self._is_useless[slots] = False
         return self._slots.ids[slots].tolist()
-
-    def _pack_on(self, segment: Segment, rows: Array) -> list[bytes]:
-        """Pack the rows at positions `rows` (k,); return the segments that became full. The builder keeps the rest."""
-        packed = []
-        while len(rows):
-            rows = rows[self._builder.add(segment, rows) :]
-            if len(rows):
-                packed.append(self._builder.take())
-        return packed

@@ -13,7 +13,7 @@ from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_WEIGHT, TARGET, Segment
 from streamsvm.storage.run.checkpoint import Checkpoint
 from streamsvm.storage.run.state import State
-from streamsvm.trainer.problem.objective import Objective, add_to_w, sizes_of
+from streamsvm.trainer.problem.objective import Objective, add_mapped, sizes_of
 
 _TOLERANCE, _ROUNDING = 1e-9, 1e-12
 
@@ -51,7 +51,7 @@ class WeightCheck:
             raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
         coefficients = self._objective.coefficients(terms, alpha)
         self._size += float(sizes_of(rows, coefficients).sum())
-        _add_to_w(rows, coefficients, self._visited, self._v)
+        add_mapped(rows, coefficients, self._visited, self._v)
 
     def finish(self) -> None:
         """Compare w with sum_i alpha_i y_i x_i over all rows."""
@@ -66,18 +66,10 @@ def make_w(passes: Passes, objective: Objective, state: State, beat: Callable[[]
 
     def add(rows: Segment) -> None:
         coefficients = objective.coefficients(objective.tasks.terms(rows), alpha[rows.row_id])
-        _add_to_w(rows, coefficients, passes.visited, w)
+        add_mapped(rows, coefficients, passes.visited, w)
 
     passes.visit_all(add, beat)
     state.w[: passes.width] = w
-
-
-def _add_to_w(rows: Segment, coefficients: Array, visited: Visited, w: Array) -> None:
-    """Add sum_i coefficients[i] x_i to w, where x_i is row i after the maps of `visited`."""
-    begin = 0
-    for batch in visited.all_batches(rows):
-        add_to_w(batch, coefficients[begin : begin + len(batch)], w)
-        begin += len(batch)
 
 
 class ResidentCollector:
@@ -111,7 +103,9 @@ class ResidentCollector:
         lengths = np.diff(self._indptr)[place]
         rows = rows.with_indices
         if not np.array_equal(np.diff(rows.indptr)[resident], lengths):
-            rows = _without_zeros(rows)  # the checkpoint is of a version that had no dense rows
+            stays = rows.values != 0  # the checkpoint is of a version that had no dense rows
+            indptr = np.concatenate(([0], np.cumsum(stays)))[rows.indptr].astype(OFFSET)
+            rows = replace(rows, indptr=indptr, indices=rows.indices[stays], values=rows.values[stays])
         if not np.array_equal(np.diff(rows.indptr)[resident], lengths):
             raise CheckpointUnsound("rows of the cache have other lengths than the dataset's")
         source = _ranges(rows.indptr[resident], rows.indptr[resident + 1])
@@ -132,12 +126,6 @@ class ResidentCollector:
                 values=self._values[start:end],
             ).in_shortest_form
             first += size
-
-
-def _without_zeros(rows: Segment) -> Segment:
-    stays = rows.values != 0
-    indptr = np.concatenate(([0], np.cumsum(stays)))[rows.indptr].astype(OFFSET)
-    return replace(rows, indptr=indptr, indices=rows.indices[stays], values=rows.values[stays])
 
 
 def _ranges(starts: Array, ends: Array) -> Array:

@@ -12,7 +12,7 @@ from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.run.state import State, aligned
-from streamsvm.trainer.problem.objective import Objective, dots_of
+from streamsvm.trainer.problem.objective import Objective, mapped_dots
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Screening:
         visited: Visited = UNMAPPED,
     ) -> None:
         self._visited = visited
-        self._objective = objective
+        self.objective = objective
         self._state = state
         self._slack = slack
         self._spares = spares_first
@@ -60,16 +60,11 @@ class Screening:
 
     def look(self, rows: Segment) -> Margins:
         """Return the margins of the rows. Any thread may call it."""
-        objective = self._objective
+        objective = self.objective
         terms = objective.tasks.terms(rows)
-        m = objective.m(terms, self._dots(rows))
+        none = np.zeros((len(rows), objective.tasks.width))
+        m = objective.m(terms, none if self._w is None else mapped_dots(rows, self._w, self._visited))
         return Margins(m, objective.losses(terms, m))
-
-    def _dots(self, rows: Segment) -> Array:
-        if self._w is None:
-            return np.zeros((len(rows), self._objective.tasks.width))
-        parts = [dots_of(part, self._w) for part in self._visited.all_batches(rows)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def take(self, margins: Margins) -> None:
         """Add the losses of a piece that has been read to the losses of the pass."""
@@ -78,20 +73,5 @@ class Screening:
     @property
     def slack(self) -> float:
         """The amount |m - 1| that a row must exceed to be screened; negative: no row is screened."""
-        is_off = self._w is None or self._spares or not self._objective.has_rest
+        is_off = self._w is None or self._spares or not self.objective.has_rest
         return -1.0 if self._slack is None or is_off else self._slack
-
-    @property
-    def n_folds(self) -> int:
-        """Number of cross-validation folds of the tasks."""
-        return self._objective.tasks.n_folds
-
-    @property
-    def resting(self) -> Array:
-        """The upper bounds U of alpha, (n_kinds, width), see `Objective.resting`; kind: class code * n_folds + fold."""
-        return self._objective.resting
-
-    @property
-    def tube(self) -> float:
-        """Epsilon of regression, half the width of the tube in which alpha rests at 0; -1 in classification."""
-        return self._objective.tasks.epsilon if self._objective.tasks.is_regression else -1.0

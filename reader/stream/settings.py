@@ -85,11 +85,6 @@ class ReaderSettings:
         return cls(**{**settings, **paths, **own})
 
     @property
-    def is_part(self) -> bool:
-        """Whether the rows are a shard: the reader then also publishes sum_i alpha_i y_i x_i over the shard's rows."""
-        return self.part_rows is not None
-
-    @property
     def shares_certifying(self) -> bool:
         """Whether several threads compute the certificate, which saves time if maps make features at each visit.
 

@@ -142,40 +142,21 @@ class BlockWriter:
         )
 
 
-class BlockReader:
-    """Reads the pieces of one block, in any order. Raises CorruptData if bytes differ from those that were written.
-
-    index   (n_pieces,) INDEX_ENTRY
-    """
-
-    def __init__(self, file: BinaryIO, info: BlockInfo) -> None:
-        self._file = file
-        self._info = info
-        self.index = self._read_index()
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def piece(self, number: int) -> Piece:
-        """Read, check and decode piece `number` of the block."""
-        entry = self.index[number]
-        self._file.seek(int(entry["offset"]))
-        return decode_piece(self._file.read(int(entry["bytes"])), entry)
-
-    def _read_index(self) -> Array:
-        raw = self._file.read(HEADER.itemsize)
-        header = np.frombuffer(raw, HEADER)[0] if len(raw) == HEADER.itemsize else None
-        if header is None or header["magic"] != MAGIC:
-            raise CorruptData("not a block file")
-        if zlib.crc32(raw) != self._info.checksum:
-            raise CorruptData("the header is not the one that the manifest names")
-        if header["version"] != VERSION:
-            raise UnknownVersion(f"block format {header['version']}, this program reads {VERSION}")
-        self._file.seek(int(header["index_offset"]))
-        index = self._file.read(int(header["pieces"]) * INDEX_ENTRY.itemsize)
-        if zlib.crc32(index) != header["index_checksum"]:
-            raise CorruptData("the index has a wrong checksum")
-        return np.frombuffer(index, INDEX_ENTRY)
+def read_index(file: BinaryIO, info: BlockInfo) -> Array:
+    """Read the index of a block, (n_pieces,) INDEX_ENTRY. Raises CorruptData if it differs from what was written."""
+    raw = file.read(HEADER.itemsize)
+    header = np.frombuffer(raw, HEADER)[0] if len(raw) == HEADER.itemsize else None
+    if header is None or header["magic"] != MAGIC:
+        raise CorruptData("not a block file")
+    if zlib.crc32(raw) != info.checksum:
+        raise CorruptData("the header is not the one that the manifest names")
+    if header["version"] != VERSION:
+        raise UnknownVersion(f"block format {header['version']}, this program reads {VERSION}")
+    file.seek(int(header["index_offset"]))
+    index = file.read(int(header["pieces"]) * INDEX_ENTRY.itemsize)
+    if zlib.crc32(index) != header["index_checksum"]:
+        raise CorruptData("the index has a wrong checksum")
+    return np.frombuffer(index, INDEX_ENTRY)
 
 
 def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
@@ -184,11 +165,6 @@ def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
         raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
     rows, norms = _decode(data, entry)
     return Piece(rows, norms, int(entry["first_row"]))
-
-
-def decode_labels(start: memoryview | bytes, entry: Array) -> Array:
-    """Decode the labels (n_rows,) of a piece from its first bytes, which have no checksum. Raises CorruptData."""
-    return codec.decode_first(start, LABEL, int(entry["rows"]))
 
 
 def locations(block: int, index: Array) -> Array:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.blocks.block import BlockReader, Piece, decode_labels, decode_piece, locations
+from streamsvm.storage.blocks.block import Piece, decode_piece, locations, read_index
 from streamsvm.storage.blocks.feature_files import check_words, read_listed, read_places
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
 from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt, StorageError
+from streamsvm.storage.files import codec
 from streamsvm.storage.files.direct import FileRange, Pages, read_range
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import INDEX, LABEL, Array
@@ -113,8 +114,13 @@ class Dataset:
         return pieces["first_row"], np.cumsum(pieces["rows"], dtype=np.int64) - pieces["rows"]
 
     def _written_pieces(self, number: int) -> Array:
-        with self.open_block(number) as block:
-            return locations(number, block.index)
+        path = self._path(number)
+        with _naming(path), path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            try:
+                return locations(number, read_index(file, self.manifest.blocks[number]))
+            finally:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def _path(self, number: int) -> Path:
         return block_path(self.directory, self.manifest.blocks[number].number)
@@ -128,7 +134,7 @@ class Dataset:
             path, begin = self._path(int(location["block"])), int(location["offset"])
             most = min(int(location["bytes"]), 2 * LABEL.itemsize * int(location["rows"]) + 64)
             with _naming(path), read_range(path, begin, most, Pages.KEPT) as start:
-                yield decode_labels(start, location)
+                yield codec.decode_first(start, LABEL, int(location["rows"]))
 
     def label_weights(self) -> dict[float, float]:
         """Return label -> sum of the weights of its rows, after a pass over all rows. Raises DatasetCorrupt."""
@@ -155,17 +161,6 @@ class Dataset:
     def piece(self, location: Array) -> Piece:
         """Read, check and decode the piece at a LOCATION. Raises DatasetCorrupt, which names the block."""
         return self.decode(location, self.fetch(location))
-
-    @contextmanager
-    def open_block(self, number: int) -> Iterator[BlockReader]:
-        """Open a block for reading; then drop its file from the page cache. Raises DatasetCorrupt, naming the block."""
-        path = self._path(number)
-        with _naming(path), path.open("rb", buffering=0) as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-            try:
-                yield BlockReader(file, self.manifest.blocks[number])
-            finally:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 @contextmanager

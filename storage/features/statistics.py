@@ -81,16 +81,11 @@ class FeatureStatistics:
         sums = {name: getattr(a, name) + getattr(b, name) for name in _SUMS}
         return FeatureStatistics(a.n_rows + b.n_rows, **sums, largest=np.maximum(a.largest, b.largest))
 
-    @property
-    def typical(self) -> Array:
-        """The root mean square of each feature's values, (width,) float64; 0 for a feature without values."""
-        return np.sqrt(self.squares / np.maximum(self.rows, 1))
-
 
 def far_scales(statistics: FeatureStatistics) -> tuple[tuple[int, float], ...]:
     """Return (feature, root mean square) of the largest and smallest features, largest first; () for similar scales."""
     features = np.flatnonzero(statistics.rows)
-    sizes = statistics.typical[features]
+    sizes = np.sqrt(statistics.squares[features] / statistics.rows[features])
     if len(features) < 2 or sizes.max() <= _FAR * sizes.min():
         return ()
     order = np.argsort(-sizes, kind="stable")

@@ -77,11 +77,8 @@ def with_bias_last(w: Array) -> Array:
 class _Weighing(FeatureMap):
     """A map with a number for each feature, fitted to its statistics: the array `own`."""
 
+    needs_statistics = True
     own: ClassVar[str]
-
-    @property
-    def needs_statistics(self) -> bool:
-        return True
 
     def sizes(self, shape: Shape) -> Mapping[str, int]:
         return {self.own: shape.width}
@@ -109,7 +106,10 @@ class Scale(_Weighing):
 
     def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
         counts = needed(statistics, "scale").of_width(shape.width)
-        size = counts.largest.astype(float) if self.by == "max" else _deviation(counts)
+        size = counts.largest.astype(float)
+        if self.by == "deviation":
+            n_rows = max(1, counts.n_rows)
+            size = np.sqrt(np.maximum(counts.squares / n_rows - (counts.sums / n_rows) ** 2, 0.0))
         return {"factors": np.divide(1.0, size, out=np.ones(shape.width), where=size > 0.0)}
 
     def after(self, statistics: FeatureStatistics | None, arrays: Mapping[str, Array]) -> FeatureStatistics | None:
@@ -127,11 +127,6 @@ class Scale(_Weighing):
                 return rows._replace(values=(rows.values * factors[rows.indices]).astype(VALUE))
 
         return apply
-
-
-def _deviation(counts: FeatureStatistics) -> Array:
-    n_rows = max(1, counts.n_rows)
-    return np.sqrt(np.maximum(counts.squares / n_rows - (counts.sums / n_rows) ** 2, 0.0))
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,10 @@ def encode(columns: Sequence[Array]) -> bytes:
     frame = _local.compressor.compressobj(size=sum(column.nbytes for column in columns))
     chunks = []
     for column in columns:
-        for plane in _planes(column):
+        planes = np.empty(column.nbytes, np.uint8)
+        split_bytes(np.ascontiguousarray(column).view(_word(column.dtype)), planes)
+        # A zstd block for each plane, or one for all planes.
+        for plane in planes.reshape(column.itemsize if len(column) >= _FEWEST_ITEMS else 1, -1):
             chunks += [frame.compress(plane.data), frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
     return b"".join([*chunks, frame.flush()])
 
@@ -76,13 +79,6 @@ def decode_first(start: memoryview | bytes, dtype: np.dtype, count: int) -> Arra
 
 def _word(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"<u{dtype.itemsize}")
-
-
-def _planes(column: Array) -> Array:
-    """Return the shuffled bytes of a column, (zstd blocks, bytes): a block for each plane, or one for all planes."""
-    planes = np.empty(column.nbytes, np.uint8)
-    split_bytes(np.ascontiguousarray(column).view(_word(column.dtype)), planes)
-    return planes.reshape(column.itemsize if len(column) >= _FEWEST_ITEMS else 1, -1)
 
 
 def _decompress(frame: memoryview | bytes, size: int) -> Array:

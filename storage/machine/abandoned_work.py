@@ -1,9 +1,13 @@
-"""Work whose caller may leave before the work ends: loops check whether the caller waits, thread pools are dropped."""
+"""Work of threads, and work whose caller may leave before it ends: loops check whether the caller waits."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event, local
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -20,6 +24,27 @@ def pool_of(threads: int, name: str = "") -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def work_ahead(
+    tasks: Iterable[Callable[[], T] | None], pool: Executor, depth: int, wait: Callable[[], object] = lambda: None
+) -> Iterator[T]:
+    """Yield the results of the tasks, in order; `pool` begins up to `depth` tasks before their results are needed.
+
+    None in place of a task means that the next task is not known yet: if no task has begun, `wait` is called.
+    """
+    begun: deque[Future[T]] = deque()
+    for task in tasks:
+        if task is not None:
+            begun.append(pool.submit(task))
+            if len(begun) > depth:
+                yield begun.popleft().result()
+        elif begun:
+            yield begun.popleft().result()
+        else:
+            wait()
+    while begun:
+        yield begun.popleft().result()
 
 
 class _Thread(local):

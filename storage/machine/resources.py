@@ -103,19 +103,13 @@ def _quotas(mount: Path, membership: Path) -> Iterator[float]:
     """Yield the CPU quotas of the process's groups, in cores."""
     for group in group_directories("cpu", mount, membership):
         with suppress(OSError, ValueError):
-            quota, period = _quota_of(group)
-            if quota > 0 and period > 0:
+            unified = group / "cpu.max"
+            if unified.exists():
+                quota, period = map(int, unified.read_text().split())  # a ValueError without a limit
+            else:
+                quota, period = (int((group / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+            if quota > 0 and period > 0:  # so many us of CPU time in each period
                 yield quota / period
-
-
-def _quota_of(group: Path) -> tuple[int, int]:
-    """Return (quota, period): `quota` us of CPU time in each `period` us. Raises ValueError without a limit."""
-    unified = group / "cpu.max"
-    if unified.exists():
-        quota, period = unified.read_text().split()
-    else:
-        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-    return int(quota), int(period)
 
 
 _SHARE = 0.5  # share of the free memory for one budget: a job has a budget for blocks, and one for active rows

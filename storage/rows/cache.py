@@ -86,10 +86,6 @@ class CacheWriter:
             )
         self._step_bytes = _STEP.itemsize + 8 * (plan.most_live + 1)
 
-    def read(self, segment_id: int) -> Segment:
-        """Return a segment whose arrays lie in the cache's memory, valid until the next `commit`."""
-        return self.read_all([segment_id])[0]
-
     def read_all(self, segment_ids: list[int]) -> list[Segment]:
         """Return the segments with these ids; their arrays lie in the cache's memory, valid until the next `commit`."""
         with self._environment.begin(buffers=True) as transaction:

@@ -58,7 +58,9 @@ def plan_cache(cache_bytes: int, longest_row: int) -> CachePlan:
     wanted = min(LARGEST_SEGMENT, 1 << max(0, (cache_bytes // _SEGMENTS_WANTED).bit_length() - 1))
     plan = _divide(cache_bytes, max(least, wanted))
     if plan.most_live < FEWEST_LIVE:
-        needed = _least_cache(least)
+        needed = least * FEWEST_LIVE
+        while _divide(needed, least).most_live < FEWEST_LIVE:
+            needed += least
         raise CacheTooSmall(
             f"a cache of {cache_bytes} bytes is too small: rows of up to {longest_row} non-zeros need {needed} bytes",
             f"Ask for a cache of at least {needed} bytes.",
@@ -78,10 +80,3 @@ def _divide(cache_bytes: int, size: int) -> CachePlan:
     # LMDB's own pages may split runs of free pages, each then too short for a segment: up to 6, measured under churn.
     reserve += 0 if size == PAGE else 8
     return CachePlan(cache_bytes, size - LMDB_PAGE_HEADER, slots - reserve, fresh, retired)
-
-
-def _least_cache(size: int) -> int:
-    cache_bytes = size * FEWEST_LIVE
-    while _divide(cache_bytes, size).most_live < FEWEST_LIVE:
-        cache_bytes += size
-    return cache_bytes

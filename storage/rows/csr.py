@@ -74,11 +74,14 @@ class Rows:
             yield self
             return
         for begin in range(0, len(self), most):
-            rows = slice(begin, begin + most)
-            indptr = self.indptr[begin : begin + most + 1]
-            stored = slice(int(indptr[0]), int(indptr[-1]))
-            weight, group = (None if each is None else each[rows] for each in (self.weight, self.group))
-            yield Rows(self.label[rows], indptr - indptr[0], self.indices[stored], self.values[stored], weight, group)
+            yield self.part(begin, begin + most)
+
+    def part(self, begin: int, end: int) -> "Rows":
+        """Return the rows from number `begin` up to `end`."""
+        rows, indptr = slice(begin, end), self.indptr[begin : end + 1]
+        stored = slice(int(indptr[0]), int(indptr[-1]))
+        weight, group = (None if each is None else each[rows] for each in (self.weight, self.group))
+        return Rows(self.label[rows], indptr - indptr[0], self.indices[stored], self.values[stored], weight, group)
 
 
 def read_only(*arrays: Array) -> tuple[Array, ...]:

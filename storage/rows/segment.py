@@ -181,8 +181,14 @@ class Segment:
 def view(buffer: memoryview | bytes) -> Segment:
     """Return the segment in a buffer; its arrays lie in the buffer."""
     rows, optional, nnz = HEADER.unpack_from(buffer)
+    # Every column is aligned: the codes of class and fold take two bytes a row each, four together.
+    layout = (
+        (NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, 0 if optional & _IS_DENSE else nnz), (VALUE, nnz),
+        (CODE, rows), (CODE, rows), (TARGET, rows if optional & _HAS_TARGET else 0),
+        (ROW_WEIGHT, rows if optional & _HAS_WEIGHT else 0),
+    )  # fmt: skip
     arrays, offset = [], HEADER.size
-    for dtype, count in _layout(rows, nnz, optional):
+    for dtype, count in layout:
         arrays.append(np.frombuffer(buffer, dtype, count, offset))
         offset += dtype.itemsize * count
     Qii, row_id, indptr, indices, values, class_code, fold, target, weight = arrays
@@ -240,7 +246,10 @@ class SegmentBuilder:
 
         `write` gets the number of rows so far, the bytes of room in all, the bytes per value, and the columns to fill.
         """
-        self._have_columns_of(like)
+        for name in ("target", "weight"):  # the optional columns of `like`, and no others
+            if bool(len(getattr(like, name))) != bool(len(getattr(self._columns, name))) and len(like):
+                count = len(self._columns.row_id) if len(getattr(like, name)) else 0
+                self._columns = self._columns._replace(**{name: np.empty(count, TARGET)})
         if self.is_empty:
             self._columns = self._columns._replace(indices=NO_INDICES if like.is_dense else self._indices)
         is_dense = not len(self._columns.indices)
@@ -268,19 +277,3 @@ class SegmentBuilder:
         rest = bytes(self._room - rows.packed_bytes)
         self.clear()
         return b"".join([header, *(column.data for column in columns), rest])
-
-    def _have_columns_of(self, source: Segment) -> None:
-        """Make the builder have the optional columns of `source`, and no other optional columns."""
-        for name in ("target", "weight"):
-            if bool(len(getattr(source, name))) != bool(len(getattr(self._columns, name))) and len(source):
-                count = len(self._columns.row_id) if len(getattr(source, name)) else 0
-                self._columns = self._columns._replace(**{name: np.empty(count, TARGET)})
-
-
-def _layout(rows: int, nnz: int, optional: int) -> tuple[tuple[np.dtype, int], ...]:
-    # Every column is aligned: the codes of class and fold take two bytes a row each, four together.
-    indices = 0 if optional & _IS_DENSE else nnz
-    return (
-        (NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, indices), (VALUE, nnz), (CODE, rows), (CODE, rows),
-        (TARGET, rows if optional & _HAS_TARGET else 0), (ROW_WEIGHT, rows if optional & _HAS_WEIGHT else 0),
-    )  # fmt: skip

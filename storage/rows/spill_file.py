@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,9 @@ class Packer:
             length = int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]])
             row_bytes = bytes_alone(length, rows.per_row, rows.per_value)
             if row_bytes > self._segment_bytes:
-                yield _alone(rows, picked[:1], row_bytes)
+                alone = SegmentBuilder(row_bytes)
+                alone.add(rows, picked[:1])
+                yield alone.take()
                 picked = picked[1:]
             else:
                 yield self._builder.take()
@@ -52,12 +55,6 @@ class Packer:
     def clear(self) -> None:
         """Drop the rows that have not filled a segment yet."""
         self._builder.clear()
-
-
-def _alone(rows: Segment, picked: Array, segment_bytes: int) -> bytes:
-    builder = SegmentBuilder(segment_bytes)
-    builder.add(rows, picked)
-    return builder.take()
 
 
 SPILL_SEGMENT = 1 << 19  # bytes: small enough to mix rows of several segments, and as fast as larger ones on fast disks
@@ -152,10 +149,12 @@ class RowFile:
 
     writer    an executor of one thread, so that segments are written in order
     is_whole  every added row has been or will be written; False: the disk had no room
+    segment_bytes, sizes  size in bytes of most segments, and of each one
     """
 
     def __init__(self, file: SpillFile, health: DiskHealth, writer: Executor) -> None:
         self.file = file
+        self.segment_bytes, self.sizes = file.segment_bytes, file.sizes
         self._health = health
         self._writer = writer
         self._packer = Packer(file.segment_bytes)
@@ -194,16 +193,6 @@ class RowFile:
     def __len__(self) -> int:
         return len(self.file)
 
-    @property
-    def segment_bytes(self) -> int:
-        """Size in bytes of most segments."""
-        return self.file.segment_bytes
-
-    @property
-    def sizes(self) -> list[int]:
-        """Size in bytes of each segment."""
-        return self.file.sizes
-
     def segment(self, number: int, at_once: int, memory: Callable[[int], mmap.mmap]) -> Segment:
         """Read segment `number` into the buffer memory(size); `at_once` threads read. Raises OSError, also DiskSlow."""
         size = self.file.sizes[number]
@@ -232,11 +221,9 @@ class RowFile:
             self._health.check()
             buffer = self._spare.pop() if len(segment) == self.file.segment_bytes else make_buffer(len(segment))
             buffer[:] = segment
-            self._writing.append((self._writer.submit(self._append, buffer), buffer))
+            append = partial(self.file.append, buffer)
+            self._writing.append((self._writer.submit(self._health.timed, len(buffer), 1, append), buffer))
             self._behind += len(segment)
-
-    def _append(self, buffer: mmap.mmap) -> None:
-        self._health.timed(len(buffer), 1, lambda: self.file.append(buffer))
 
     def _await(self, but: int) -> None:
         """Wait until at most `but` bytes of segments wait to be written."""

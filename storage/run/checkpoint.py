@@ -87,7 +87,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     checkpoint = open_checkpoint(path)
     with _reading(path) as archive:
         for name in checkpoint.names:
-            _check(archive, name)
+            with archive.open(f"{name}.npy") as member:
+                while member.read(_CHUNK):  # at the end zipfile compares the checksum
+                    pass
     return checkpoint
 
 
@@ -137,10 +139,3 @@ def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise CorruptData("a checkpoint is damaged", _OLDER) from error
-
-
-def _check(archive: zipfile.ZipFile, name: str) -> None:
-    """Read an array to its end, where zipfile compares the checksum."""
-    with archive.open(f"{name}.npy") as member:
-        while member.read(_CHUNK):
-            pass

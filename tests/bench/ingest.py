@@ -18,9 +18,9 @@ from streamsvm.reader.ingest.shuffle import BUCKETS, PIECE_WORDS
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.libsvm import LibsvmParser
-from streamsvm.storage.blocks.block import BlockReader, BlockWriter, Piece
+from streamsvm.storage.blocks.block import BlockWriter, Piece, decode_piece, read_index
 from streamsvm.storage.blocks.dataset import Dataset, block_path
-from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.rows.csr import Array, Rows
 from streamsvm.storage.rows.segment import packed_bytes
 from tests.bench import commands
 from tests.bench.curve import REPEATS
@@ -94,13 +94,13 @@ def stage_table(text: Path, directory: Path) -> Iterator[str]:
     batches = list(LibsvmParser(InputOptions(), InputLimits()).parse_chunks(chunks))
     manifest = ingest(chunks, directory / "stages")
     blocks = [block_path(directory / "stages", k).read_bytes() for k in range(len(manifest.blocks))]
-    readers = [BlockReader(io.BytesIO(data), info) for data, info in zip(blocks, manifest.blocks, strict=True)]
-    pieces = [piece.rows for piece in _pieces(readers)]
+    indices = [read_index(io.BytesIO(data), info) for data, info in zip(blocks, manifest.blocks, strict=True)]
+    pieces = [piece.rows for piece in _pieces(blocks, indices)]
     stages: dict[str, Callable[[], object]] = {
         "parse": lambda: sum(len(rows) for rows in LibsvmParser(InputOptions(), InputLimits()).parse_chunks(chunks)),
         "scatter": lambda: _scatter(batches),
         "encode, compress and write": lambda: _write(pieces, directory / "block"),
-        "check and decode": lambda: sum(map(len, _pieces(readers))),
+        "check and decode": lambda: sum(map(len, _pieces(blocks, indices))),
     }
     decoded = packed_bytes(manifest.n_rows, manifest.nnz)
     yield from prose(
@@ -135,5 +135,7 @@ def _write(pieces: list[Rows], path: Path) -> None:
         writer.append(rows, 0)
 
 
-def _pieces(readers: list[BlockReader]) -> Iterator[Piece]:
-    return (reader.piece(place) for reader in readers for place in range(len(reader)))
+def _pieces(blocks: list[bytes], indices: list[Array]) -> Iterator[Piece]:
+    for data, index in zip(blocks, indices, strict=True):
+        for each in index:
+            yield decode_piece(memoryview(data)[int(each["offset"]) :][: int(each["bytes"])], each)

@@ -21,7 +21,8 @@ def make_segment(segment_id: int, size: int) -> bytes:
 
 def content(cache: CacheReader | CacheWriter, segment_id: int, size: int) -> np.ndarray:
     """All bytes of a segment, in place: found by its row pointers, which lie behind its header."""
-    indptr = cache.read(segment_id).indptr
+    (rows,) = cache.read_all([segment_id]) if isinstance(cache, CacheWriter) else [cache.read(segment_id)]
+    indptr = rows.indptr
     buffer = np.frombuffer(indptr.base, np.uint8)
     assert len(buffer) == size
     return buffer

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import IndexBase, InputOptions
-from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.cache_plan import plan_cache
@@ -68,11 +67,8 @@ def a_dataset(*arguments: Any, **more: Any) -> Any:
 def stored_rows(directory: Path) -> tuple[Rows, list[int]]:
     """All rows of a dataset in the order of their ids, and those ids as the pieces state them."""
     dataset = Dataset(directory)
-    pieces: list[Piece] = []
-    for number in range(len(dataset.manifest.blocks)):
-        with dataset.open_block(number) as block:
-            pieces += [block.piece(k) for k in range(len(block))]
-    pieces.sort(key=lambda piece: piece.first_row)
+    written = [location for k in range(len(dataset.manifest.blocks)) for location in dataset._written_pieces(k)]
+    pieces = sorted(map(dataset.piece, written), key=lambda piece: piece.first_row)
     ids = [row for piece in pieces for row in range(piece.first_row, piece.first_row + len(piece))]
     return joined([piece.rows for piece in pieces]), ids
 

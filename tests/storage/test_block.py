@@ -17,8 +17,9 @@ from streamsvm.storage.blocks.block import (
     ONES,
     WEIGHTS,
     BlockInfo,
-    BlockReader,
     BlockWriter,
+    decode_piece,
+    read_index,
 )
 from streamsvm.storage.errors import CorruptData, UnknownVersion
 from streamsvm.storage.files import codec
@@ -41,8 +42,8 @@ def write_block(path, pieces, first_row=0, block=0, uid=UID) -> BlockInfo:
 
 
 def read_block(data: bytes, info: BlockInfo) -> list:
-    reader = BlockReader(io.BytesIO(data), info)
-    return [reader.piece(number) for number in range(len(reader))]
+    index = read_index(io.BytesIO(data), info)
+    return [decode_piece(data[int(each["offset"]) :][: int(each["bytes"])], each) for each in index]
 
 
 def make_further(weight, group) -> Rows:
@@ -100,15 +101,6 @@ def test_round_trip_of_any_pieces(tmp_path_factory, pieces):
     assert [piece.first_row for piece in read_pieces] == starts.tolist()
 
 
-def test_pieces_can_be_read_in_any_order(tmp_path):
-    written = [random_rows(n, seed=n) for n in (1, 30, 7)]
-    info = write_block(tmp_path / "b", written)
-    with (tmp_path / "b").open("rb") as file:
-        reader = BlockReader(file, info)
-        for number in (2, 0, 1, 2):
-            assert_same_rows(reader.piece(number).rows, written[number])
-
-
 def test_ones_take_no_room(tmp_path):
     indices = [dict.fromkeys(range(k, k + 50), 1.0) for k in range(200)]
     ones = write_block(tmp_path / "a", [make_rows(indices)])
@@ -121,7 +113,7 @@ def test_rows_without_weights_and_groups_have_the_old_format(tmp_path, value):
     rows = make_rows([{1: value, 5: value}, {}, {2: value}])
     info = write_block(tmp_path / "b", [rows])
     data = (tmp_path / "b").read_bytes()
-    entry = BlockReader(io.BytesIO(data), info).index[0]
+    entry = read_index(io.BytesIO(data), info)[0]
     assert (INDEX_ENTRY.itemsize, int(entry["layout"])) == (40, int(value == 1))
     norms, lengths = np.array([2 * value**2, 0, value**2]), np.array([2, 0, 1], np.uint32)
     columns = [rows.label, norms, lengths, np.array([1, 4, 2], np.int32), *([rows.values] if value != 1 else [])]
@@ -134,7 +126,7 @@ def test_pieces_of_a_block_say_which_columns_they_have(tmp_path):
     data = (tmp_path / "b").read_bytes()
     for piece, rows in zip(read_block(data, info), written, strict=True):
         assert_same_rows(piece.rows, rows)
-    layouts = BlockReader(io.BytesIO(data), info).index["layout"].tolist()
+    layouts = read_index(io.BytesIO(data), info)["layout"].tolist()
     assert layouts == [ONES, ONES + WEIGHTS, ONES + WEIGHTS + GROUPS]
 
 

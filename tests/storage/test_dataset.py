@@ -41,9 +41,8 @@ def publish(parent, name, uid, blocks) -> Manifest:
 def read_all(directory):
     dataset = Dataset(directory)
     for number in range(len(dataset.manifest.blocks)):
-        with dataset.open_block(number) as block:
-            for piece in range(len(block)):
-                block.piece(piece)
+        for location in dataset.pieces(number):
+            dataset.piece(location)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from streamsvm.trainer.newton.system_kernel import quadratic_forms
 from streamsvm.trainer.problem.losses import Loss, make_loss
 from streamsvm.trainer.problem.losses.terms import RowTerms, without_zeros
 from streamsvm.trainer.problem.objective import add_to_w, dots_of
-from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.problem.tasks import LabelColumns, Tasks
 
 CHUNK = 1 << 15  # rows of which figures are computed together: their arrays stay in a processor cache
 _OWN_BYTES, _TASK_BYTES = 2 * CODE.itemsize, 3 * 8  # of a row; and of its C, its m and the change of m in each task
@@ -37,15 +37,6 @@ _OWN_BYTES, _TASK_BYTES = 2 * CODE.itemsize, 3 * 8  # of a row; and of its C, it
 def row_bytes(n_tasks: int, columns: int) -> int:
     """Return the bytes that Newton steps hold for a row with `columns` optional columns: weights, targets."""
     return _OWN_BYTES + n_tasks * _TASK_BYTES + columns * TARGET.itemsize
-
-
-class LabelColumns(NamedTuple):
-    """The columns of rows that `trainer.problem.tasks.Tasks.terms` reads, by row id, (n,) each or (0,)."""
-
-    class_code: Array
-    fold: Array
-    target: Array
-    weight: Array
 
 
 class RowLabels:
@@ -185,11 +176,19 @@ class OwnRows:
 
     def answer(self, request: Request) -> Reply:
         if request.begins:
-            self._begin(request.begins)
+            self._labels = labels = RowLabels(len(self._alpha))
+            # Columns are made as rows come, by one thread.
+            self._scans.each(lambda _, rows: labels.take(rows), n_sums=1)
+            for number in request.begins:
+                C = labels.C(self._tasks, number)
+                self._each[number] = TaskRows(self._loss, labels, C, self._alpha[:, number])
         self._side_by_side(request.centres, TaskRows.stand_at_alpha)
         v, systems = self._sums(request.sums) if request.sums else (None, {})
         if request.products:
-            self._products(request.products)
+            vectors = np.zeros((self._n_features, width_for(len(request.products))))
+            for column, each in enumerate(request.products.values()):
+                vectors[:, column] = each.vector
+            self._scans.each(partial(self._multiply, request.products, vectors))
         looks = self._side_by_side(request.looks, TaskRows.answer)
         return Reply(v, systems, looks)
 
@@ -227,12 +226,6 @@ class OwnRows:
         answers = self._scans.side_by_side(lambda each: answer(self._each[each[0]], each[1]), list(asked.items()))
         return dict(zip(asked, answers, strict=True))
 
-    def _begin(self, numbers: tuple[int, ...]) -> None:
-        self._labels = labels = RowLabels(len(self._alpha))
-        self._scans.each(lambda _, rows: labels.take(rows), n_sums=1)  # columns are made as rows come, by one thread
-        for number in numbers:
-            self._each[number] = TaskRows(self._loss, labels, labels.C(self._tasks, number), self._alpha[:, number])
-
     def _sums(self, asked: Mapping[int, SumOf]) -> tuple[Array, dict[int, System]]:
         systems = {number: make_system(self._n_features, of.kind, len(asked)) for number, of in asked.items()}
         v = [np.zeros((self._n_features, width_for(len(asked)))) for _ in range(SUMS)]
@@ -256,12 +249,6 @@ class OwnRows:
             if len(picked):
                 systems[number].add(into, rows, picked, h[picked])
         add_to_w(rows, coefficients, v[into])
-
-    def _products(self, asked: Mapping[int, Product]) -> None:
-        vectors = np.zeros((self._n_features, width_for(len(asked))))
-        for column, each in enumerate(asked.values()):
-            vectors[:, column] = each.vector
-        self._scans.each(partial(self._multiply, asked, vectors))
 
     def _multiply(self, asked: Mapping[int, Product], vectors: Array, _into: int, rows: Segment) -> None:
         terms, dots = self._tasks.terms(rows), dots_of(rows, vectors)

@@ -12,7 +12,7 @@ as in trust region Newton methods (Lin, Weng and Keerthi 2008); B has to fit int
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -101,32 +101,6 @@ class TooLarge(Exception):
     """A system would have more equations, or more values in its rows, than there is room for."""
 
 
-class System(Protocol):
-    """A system of equations: `add` all rows, to each sum in order; `merge` systems of other machines; then `solve`.
-
-    A system can be pickled, to be sent from one machine to another.
-
-    n_sums  number of sums to which threads can add at the same time
-    """
-
-    n_sums: int
-
-    def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
-        """Add the rows at the positions `picked` (k,), with these h (k,) > 0, to the sum of number `into`."""
-
-    def merge(self, other: Any) -> None:
-        """Add the rows of another system of the same kind, which must not be used afterwards."""
-
-    def scale(self, by: float) -> None:
-        """Multiply h of all rows by a number above 0."""
-
-    def solve(self, g: Array, go_on: GoOn = no_matter) -> Array:
-        """Return the direction d (features,) for the gradient g (features,). The system must not be used afterwards.
-
-        go_on  is called now and then with the most seconds until its next call; may raise an error to end the work
-        """
-
-
 class Kind(Enum):
     """Kinds of systems: with an equation for each of the FEATURES or ROWS; ITERATED systems are not solved exactly."""
 
@@ -154,13 +128,6 @@ def fits_iterated(n_values: float, n_systems: int) -> bool:
     return n_values * _VALUE_BYTES * (n_systems + _COPIES) <= _ITERATED_BYTES
 
 
-def make_system(n_features: int, kind: Kind, n_systems: int = 1) -> System:
-    """Return an empty system of this kind; `n_systems` exist at the same time."""
-    if kind is Kind.ITERATED:
-        return Iterated(n_features, n_systems)
-    return OfFeatures(n_features) if kind is Kind.FEATURES else OfRows(n_features)
-
-
 def sums_of(n_features: int) -> int:
     """Return the number of sums of a system with an equation for each feature.
 
@@ -170,7 +137,12 @@ def sums_of(n_features: int) -> int:
 
 
 class OfFeatures:
-    """A system with an equation for each feature."""
+    """A system with an equation for each feature: `add` all rows; `merge` systems of other machines; then `solve`.
+
+    A system can be pickled, to be sent from one machine to another.
+
+    n_sums  number of sums to which threads can add at the same time
+    """
 
     def __init__(self, n_features: int) -> None:
         n_sums = sums_of(n_features)
@@ -178,6 +150,7 @@ class OfFeatures:
         self._n_features, self.n_sums = n_features, n_sums
 
     def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
+        """Add the rows at the positions `picked` (k,), with these h (k,) > 0, to the sum of number `into`, in order."""
         matrix, lengths = self._sums[into], np.diff(rows.indptr)[picked].astype(np.int64)
         if float(lengths @ lengths) * _DENSE_PAYS <= float(self._n_features) ** 2 * len(picked):
             add_squares(picked, h, *rows.csr, matrix)
@@ -189,15 +162,21 @@ class OfFeatures:
             spread_out(picked[some], np.sqrt(h[some]), *rows.csr, dense)
             matrix += dense.T @ dense  # by numpy, which lets other threads work meanwhile; scipy's dsyrk does not
 
-    def merge(self, other: "OfFeatures") -> None:
+    def merge(self, other: Any) -> None:
+        """Add the rows of another system of the same kind, which must not be used afterwards."""
         matrix = self._gathered()
         matrix += other._gathered()
 
     def scale(self, by: float) -> None:
+        """Multiply h of all rows by a number above 0."""
         matrix = self._gathered()
         matrix *= by
 
     def solve(self, g: Array, go_on: GoOn = no_matter) -> Array:
+        """Return the direction d (features,) for the gradient g (features,). The system must not be used afterwards.
+
+        go_on  is called now and then with the most seconds until its next call; may raise an error to end the work
+        """
         matrix = self._gathered()
         matrix[np.diag_indices(self._n_features)] += 1.0
         return -solve_positive(matrix, g, go_on)
@@ -226,7 +205,7 @@ class OfFeatures:
 
 
 class OfRows:
-    """A system with an equation for each row with h_i > 0."""
+    """A system with an equation for each row with h_i > 0, to be used as the systems OfFeatures are."""
 
     n_sums = SUMS
 
@@ -239,7 +218,7 @@ class OfRows:
         every = scipy.sparse.csr_array(columns, shape=(len(rows), self._n_features))
         self._parts[into].append(scipy.sparse.diags_array(np.sqrt(h)) @ every[picked])
 
-    def merge(self, other: "OfRows") -> None:
+    def merge(self, other: Any) -> None:
         self._parts.extend(other._parts)
 
     def scale(self, by: float) -> None:
@@ -282,6 +261,16 @@ class Iterated(OfRows):
             system, -g, rtol=_LEFT, maxiter=_MOST_ITERATIONS, M=scaled, callback=_every_moment(go_on)
         )
         return direction
+
+
+System = OfFeatures | OfRows
+
+
+def make_system(n_features: int, kind: Kind, n_systems: int = 1) -> System:
+    """Return an empty system of this kind; `n_systems` exist at the same time."""
+    if kind is Kind.ITERATED:
+        return Iterated(n_features, n_systems)
+    return OfFeatures(n_features) if kind is Kind.FEATURES else OfRows(n_features)
 
 
 def _every_moment(go_on: GoOn) -> Callable[[Array], None]:

@@ -1,10 +1,10 @@
 """Computes the objectives of all tasks at a fixed w, summed over rows, for certificates and screening."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
+from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.rows.csr import Array, add_rows, row_dots
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.lane_kernel import add_in_lanes, dots_of_lanes, squares_of_lanes
@@ -13,40 +13,16 @@ from streamsvm.trainer.problem.losses.terms import RowTerms
 from streamsvm.trainer.problem.tasks import Tasks
 
 
-class Objective(Protocol):
+class Objective:
     """The primal and dual terms of n rows. m, alpha and `dots` are (n, width); sums over the rows are (n_figures,).
+
+    Here tasks share nothing but their rows.
 
     tasks    the tasks whose objective this is
     resting  (n_kinds, width): the upper bound of alpha, at which a row may rest as it may at 0; in regression a row
              may also rest at minus this bound
     has_rest whether rows may rest at bounds; with logistic loss alpha is between its bounds at the optimum
     """
-
-    tasks: Tasks
-    resting: Array
-    has_rest: bool
-
-    def m(self, terms: RowTerms, dots: Array) -> Array:
-        """Return the argument of each loss (margin or residual) of rows whose <w, x_i> are `dots`."""
-
-    def coefficients(self, terms: RowTerms, alpha: Array) -> Array:
-        """Return the coefficients (n, width) of x_i in w: alpha_i y_i, or alpha_i in regression."""
-
-    def projected(self, terms: RowTerms, alpha: Array) -> Array:
-        """Return alpha moved inside its bounds, see `projected` of the losses."""
-
-    def losses(self, terms: RowTerms, m: Array) -> Array:
-        """Return the sum over the rows of C_i loss_i(m_i), for each problem."""
-
-    def dual(self, terms: RowTerms, alpha: Array) -> Array:
-        """Return the sum over the rows of the dual terms d_i(alpha_i), for each problem."""
-
-    def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
-        """Return M+ and M-, the largest and smallest projected gradient; -inf and inf if there are no rows."""
-
-
-class _Separate:
-    """The objective of tasks that share nothing but their rows."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
@@ -55,21 +31,27 @@ class _Separate:
         self.has_rest = self._loss.has_rest
 
     def m(self, terms: RowTerms, dots: Array) -> Array:
+        """Return the argument of each loss (margin or residual) of rows whose <w, x_i> are `dots`."""
         return self._columns(terms, self._loss.m, dots)
 
     def coefficients(self, terms: RowTerms, alpha: Array) -> Array:
+        """Return the coefficients (n, width) of x_i in w: alpha_i y_i, or alpha_i in regression."""
         return self._columns(terms, self._loss.coefficients, alpha)
 
     def projected(self, terms: RowTerms, alpha: Array) -> Array:
+        """Return alpha moved inside its bounds, see `projected` of the losses."""
         return self._columns(terms, self._loss.projected, alpha)
 
     def losses(self, terms: RowTerms, m: Array) -> Array:
+        """Return the sum over the rows of C_i loss_i(m_i), for each problem."""
         return np.array([self._loss.losses(own, m[:, k]) for k, own in self._each(terms)])
 
     def dual(self, terms: RowTerms, alpha: Array) -> Array:
+        """Return the sum over the rows of the dual terms d_i(alpha_i), for each problem."""
         return np.array([self._loss.dual(own, alpha[:, k]) for k, own in self._each(terms)])
 
     def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
+        """Return M+ and M-, the largest and smallest projected gradient; -inf and inf if there are no rows."""
         PG = self._columns(terms, self._loss.projected_gradient, m, alpha)
         return PG.max(axis=0, initial=-np.inf), PG.min(axis=0, initial=np.inf)
 
@@ -83,7 +65,7 @@ class _Separate:
         return [(k, terms.of_task(k)) for k in range(self.tasks.width)]
 
 
-class _Joint:
+class _Joint(Objective):
     """The objective of all classes in one problem. m: a row's margin z_own - z_m over each class; inf for its own."""
 
     def __init__(self, tasks: Tasks) -> None:
@@ -134,7 +116,7 @@ class _Joint:
 
 def make_objective(tasks: Tasks) -> Objective:
     """Return the objective of these tasks."""
-    return _Joint(tasks) if tasks.is_joint else _Separate(tasks)
+    return _Joint(tasks) if tasks.is_joint else Objective(tasks)
 
 
 def dots_of(rows: Segment, w: Array) -> Array:
@@ -153,6 +135,20 @@ def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
         add_rows(coefficients.reshape(-1), *rows.csr, w.reshape(-1))
     else:
         add_in_lanes(coefficients, *rows.csr, w.reshape(-1))
+
+
+def mapped_dots(rows: Segment, w: Array, visited: Visited) -> Array:
+    """Return <w, x_i> of each row after the maps of `visited`, (n_rows, width). w is (features, width)."""
+    parts = [dots_of(part, w) for part in visited.all_batches(rows)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, w.shape[1])), *parts])
+
+
+def add_mapped(rows: Segment, coefficients: Array, visited: Visited, w: Array) -> None:
+    """Add sum_i coefficients[i] x_i to w in place, as `add_to_w`, where x_i is row i after the maps of `visited`."""
+    begin = 0
+    for batch in visited.all_batches(rows):
+        add_to_w(batch, coefficients[begin : begin + len(batch)], w)
+        begin += len(batch)
 
 
 def sizes_of(rows: Segment, coefficients: Array) -> Array:

@@ -20,11 +20,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.run.state import width_for
 from streamsvm.trainer.problem.losses import KINDS, LOSSES, box_of
 from streamsvm.trainer.problem.losses.terms import RowTerms
@@ -44,20 +45,13 @@ class KindTable(NamedTuple):
     D: Array
 
 
-class TermColumns(Protocol):
-    """The columns of rows that `Tasks.terms` reads; a Segment has these columns, see storage.rows.segment."""
+class LabelColumns(NamedTuple):
+    """The columns of rows that `Tasks.terms` reads, (n,) each or (0,); a Segment has them, see storage.rows.segment."""
 
-    @property
-    def class_code(self) -> Array: ...
-
-    @property
-    def fold(self) -> Array: ...
-
-    @property
-    def target(self) -> Array: ...
-
-    @property
-    def weight(self) -> Array: ...
+    class_code: Array
+    fold: Array
+    target: Array
+    weight: Array
 
 
 @dataclass(frozen=True)
@@ -121,6 +115,11 @@ class Tasks:
         return KINDS[self.loss].is_regression
 
     @property
+    def tube(self) -> float:
+        """Epsilon of regression, half the width of the tube in which alpha rests at 0; -1 in classification."""
+        return self.epsilon if self.is_regression else -1.0
+
+    @property
     def width(self) -> int:
         """Number of columns of alpha and w: one for each task, then columns that only fill the axis."""
         return joint_width(len(self.each)) if self.is_joint else width_for(len(self.each))
@@ -165,7 +164,7 @@ class Tasks:
         U, D = box_of(self.loss, self._C)
         return KindTable(self.n_folds, self._signs, U, D)
 
-    def terms(self, rows: TermColumns) -> RowTerms:
+    def terms(self, rows: LabelColumns | Segment) -> RowTerms:
         """Return the terms of these rows (sign, C, target, class code) in each task. A row's weight multiplies C."""
         kinds = self._kinds(rows)
         C = self._C[kinds]
@@ -174,11 +173,11 @@ class Tasks:
             C = C * rows.weight.astype(np.float32, copy=False)[:, np.newaxis]
         return RowTerms(self._signs[kinds], C, rows.target, rows.class_code)
 
-    def left_out(self, rows: TermColumns) -> Array:
+    def left_out(self, rows: LabelColumns | Segment) -> Array:
         """Return which rows each task leaves out because of their fold, (n, width) bool."""
         return self._C[self._kinds(rows)] == 0.0
 
-    def _kinds(self, rows: TermColumns) -> Array:
+    def _kinds(self, rows: LabelColumns | Segment) -> Array:
         return rows.class_code.astype(np.intp) * self.n_folds + rows.fold
 
     @property

@@ -21,7 +21,6 @@ from streamsvm.trainer.updates.variables import Variables
 
 NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
 _LEAST_SCORE = np.finfo(np.float32).min  # of a row whose term of P - D is larger than a float32
-_NO_TUBE = -1.0
 
 KernelSums = tuple[float, float, float, int]  # M+, M-, changes of sum D_i alpha_i^2 / 2 and of the number of free rows
 Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were visited, and their scores (k,)
@@ -106,11 +105,11 @@ class CoordinateUpdater:
     def _visit_logistic_or_regression(self, rows: Segment, order: Array, lock: Array) -> Visits:
         variables, score = self.variables, np.empty(len(order), np.float32)
         rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
-        tube = variables.tasks.epsilon if variables.tasks.is_regression else _NO_TUBE
         sums = VisitSums.none(variables.w.shape[1])
         visit_logistic_or_regression(
-            order, rows.columns, variables.table, tube, self._dual, self._weights(lock), score, rest, sums
-        )
+            order, rows.columns, variables.table, variables.tasks.tube, self._dual, self._weights(lock), score, rest,
+            sums,
+        )  # fmt: skip
         return Visits(score, NO_REST, rest, self._of_all(sums))
 
     @property

@@ -100,7 +100,13 @@ class Dictionary:
             )
             if row == len(fields):
                 break
-            self._meet(place, fields[row].decode())
+            # A new spelling gets the number of its value, or a new number if the value is new, too.
+            spelling = fields[row].decode()
+            number = self._values.get((place, value_of(spelling)))
+            if number is None:
+                number = self._number(place, settled(spelling))
+            if self._words[number][1] != spelling:
+                self._spell(place, spelling, number)
         numbers, new = self._of_key[keys], np.flatnonzero(keys == kernel.UNKNOWN)
         if len(new):
             numbers[new] = [self._known(place, fields[row].decode()) for row in new.tolist()]
@@ -115,14 +121,6 @@ class Dictionary:
         for number, (place, word) in enumerate(self._words):
             words[self._names[place]][word] = number
         return {"categories": "dictionary", "dictionary": words}
-
-    def _meet(self, place: int, spelling: str) -> None:
-        """Store a new spelling under the number of its value, or under a new number if the value is new, too."""
-        number = self._values.get((place, value_of(spelling)))
-        if number is None:
-            number = self._number(place, settled(spelling))
-        if self._words[number][1] != spelling:
-            self._spell(place, spelling, number)
 
     def _known(self, place: int, spelling: str) -> int:
         """Return the number of the value of a new spelling; UNKNOWN if the value has no number."""
@@ -199,11 +197,7 @@ def _with_times(fields: TextFields) -> TextFields:
 
 def _with_room(array: Array, count: int) -> Array:
     """Return the array, or a longer copy if it has fewer than `count` rows."""
-    if count <= len(array):
-        return array
-    larger = np.empty((2 * count, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger
+    return array if count <= len(array) else np.resize(array, (2 * count, *array.shape[1:]))
 
 
 def is_utf8(text: Array) -> bool:

@@ -4,7 +4,6 @@ The parser reads UTF-8 with one character between fields, and decimal points. If
 the input is refused instead of guessing.
 """
 
-import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -192,10 +191,9 @@ def stands_between_blanks(first: bytes, option: str | None) -> bool:
 
 
 def _decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder("cp1252")()
     for chunk in chunks:
         try:
-            yield decoder.decode(chunk).encode()
+            yield chunk.decode("cp1252").encode()
         except UnicodeDecodeError as error:
             raise InputError("not_text", "the text is not Windows-1252", hint=_NO_ENCODING) from error
 

@@ -196,9 +196,8 @@ class _Cells(TextBatch):
 
 
 class JsonlParser(TableParser):
-    """A `Parser` of JSON lines. For the arguments see `TableParser`."""
+    """A `Parser` of JSON lines, whose values are read as fields of CSV. For the arguments see `TableParser`."""
 
-    format = "csv"  # values are read as fields of CSV
     _json: JsonLinesReader
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:

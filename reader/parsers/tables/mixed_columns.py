@@ -120,7 +120,10 @@ def new_columns(
 
     Raises InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
     """
-    wanted, left_out, of_index = chosen(options, heading), _left_out(options, heading, aside), set[int]()
+    wanted, of_index = chosen(options, heading), set[int]()
+    left_out = set(heading.places(options.drop_columns, "drop_columns")) if options.drop_columns else set()
+    if left_out & set(aside):
+        raise InputError("same_column", "a column of labels, weights or groups is named in drop_columns", line=1)
     if wanted is None:
         wanted = set(range(heading.n_columns))
         of_index = {place for place in wanted - {*aside, *left_out} if is_index(place, heading, index)}
@@ -145,13 +148,6 @@ def new_columns(
 def chosen(options: InputOptions, heading: Heading) -> set[int] | None:
     """The places of the columns that options.columns lists; None if it is not set."""
     return None if options.columns is None else set(heading.places(options.columns, "columns"))
-
-
-def _left_out(options: InputOptions, heading: Heading, aside: list[int]) -> set[int]:
-    places = set(heading.places(options.drop_columns, "drop_columns")) if options.drop_columns else set()
-    if places & set(aside):
-        raise InputError("same_column", "a column of labels, weights or groups is named in drop_columns", line=1)
-    return places
 
 
 def is_index(place: int, heading: Heading, index: Collection[str] = ()) -> bool:

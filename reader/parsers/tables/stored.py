@@ -107,7 +107,7 @@ def streamed(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
     """Yield the tables of streams of Arrow, one after the other, that a program on this machine writes."""
     source = ArrayReader(chunks)
     while not source.is_at_end():
-        with ipc.open_stream(pyarrow.PythonFile(_File(source), "r")) as stream:
+        with ipc.open_stream(pyarrow.PythonFile(source, "r")) as stream:
 
             def batches(places: Sequence[int], most: int, stream: Any = stream) -> Iterator[Any]:
                 return of_size((batch.select(list(places)) for batch in stream), most)
@@ -115,18 +115,6 @@ def streamed(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
             yield StoredTable(stream.schema, batches)
             for _ in stream:  # read to its end, where the next stream begins
                 pass
-
-
-class _File:
-    """The part of the interface of a file that pyarrow uses to read from an `ArrayReader`."""
-
-    closed = False
-
-    def __init__(self, source: ArrayReader) -> None:
-        self.read = source.read
-
-    def close(self) -> None:
-        pass
 
 
 def of_size(batches: Iterable[Any], rows: int) -> Iterator[Any]:
@@ -141,13 +129,11 @@ def of_size(batches: Iterable[Any], rows: int) -> Iterator[Any]:
             part = batch.slice(begin, rows - n_rows)
             while (size := _bytes_of(part)) > _BATCH_BYTES and part.num_rows > 1:
                 part = part.slice(0, part.num_rows // 2)
-            if held and n_bytes + size > _BATCH_BYTES:
-                yield from _joined(held)
-                held, n_rows, n_bytes = [], 0, 0
-                continue
-            held.append(part)
-            begin, n_rows, n_bytes = begin + part.num_rows, n_rows + part.num_rows, n_bytes + size
-            if n_rows == rows:
+            is_full = bool(held) and n_bytes + size > _BATCH_BYTES
+            if not is_full:
+                held.append(part)
+                begin, n_rows, n_bytes = begin + part.num_rows, n_rows + part.num_rows, n_bytes + size
+            if is_full or n_rows == rows:
                 yield from _joined(held)
                 held, n_rows, n_bytes = [], 0, 0
     if held:

@@ -1,11 +1,9 @@
 """The base of the parsers of documents, which are lines or a column of a table; their options in Manifest.input."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -23,7 +21,7 @@ from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WO
 from streamsvm.reader.parsers.text.hasher import FirstWords, HashedDocuments, TextHasher
 from streamsvm.reader.parsers.values import exact_fault
 from streamsvm.storage.blocks.feature_files import FeatureWords
-from streamsvm.storage.machine.abandoned_work import pool_of
+from streamsvm.storage.machine.abandoned_work import pool_of, work_ahead
 from streamsvm.storage.rows.csr import Array, Rows
 
 Fault = tuple[str, str]  # code, message
@@ -229,14 +227,9 @@ class HashedText(Parser):
         if len(pieces) == 1:
             yield from self._hash(0, data, begin, end, is_ascii)
             return
-        pending: deque[Future[list[tuple[int, HashedDocuments]]]] = deque()
+        tasks = (partial(self._hash, at, data, begin[at:last], end[at:last], is_ascii) for at, last in pieces)
         with pool_of(self._threads) as pool:
-            for first, last in pieces:
-                if len(pending) > self._threads:
-                    yield from pending.popleft().result()
-                pending.append(pool.submit(self._hash, first, data, begin[first:last], end[first:last], is_ascii))
-            while pending:
-                yield from pending.popleft().result()
+            yield from chain.from_iterable(work_ahead(tasks, pool, self._threads))
 
     def _hash(
         self, first: int, text: Array, begin: Array, end: Array, is_ascii: bool

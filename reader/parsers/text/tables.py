@@ -100,8 +100,13 @@ class TextTableParser(HashedText):
         if len(heads):
             columns = (None if self._columns[k] is None else _texts(window, spans[:, k]) for k in range(1, 4))
             beside = ([text.strip(_BLANKS) for text in column] if column else () for column in columns)
-            self.beside.put([_shown(_texts(window, spans[:, 4 + k])) for k in range(len(self.beside.names))])
-            text, documents = _joined(window, spans[:, 0])
+            kept = (_texts(window, spans[:, 4 + k]) for k in range(len(self.beside.names)))
+            self.beside.put([[field.strip(_BLANKS).decode(errors="replace") for field in fields] for fields in kept])
+            # Documents stay in the window, unless one has doubled quotes.
+            of_text = spans[:, 0]
+            text, documents = (
+                one_text(_texts(window, of_text)) if of_text[:, 2].any() else (window.buffer, of_text[:, :2])
+            )
             yield from self.rows_of_documents(Documents(text, documents, spans[:, :, 0], *beside), faults, window.error)
 
     def _read_head(self, window: TextWindow) -> int:
@@ -148,15 +153,6 @@ def _texts(window: TextWindow, spans: Array) -> list[bytes]:
     """Return the fields at these spans (n, 3), with each doubled quote as a single one."""
     fields = ((bytes(window.buffer[begin:end]), doubled) for begin, end, doubled in spans.tolist())
     return [field.replace(b'""', b'"') if doubled else field for field, doubled in fields]
-
-
-def _shown(fields: list[bytes]) -> list[str]:
-    return [field.strip(_BLANKS).decode(errors="replace") for field in fields]
-
-
-def _joined(window: TextWindow, spans: Array) -> tuple[bytes | bytearray, Array]:
-    """Return `text` and `spans` of the documents in the window; these are copied if one has doubled quotes."""
-    return one_text(_texts(window, spans)) if spans[:, 2].any() else (window.buffer, spans[:, :2])
 
 
 class ColumnsOfDocuments(HashedText):

@@ -79,8 +79,7 @@ def test_label_sorted_input_is_spread_over_the_blocks(tmp_path):
     dataset = Dataset(tmp_path / "data")
     shares, correlations = [], []
     for number, info in enumerate(dataset.manifest.blocks):
-        with dataset.open_block(number) as block:
-            labels = np.concatenate([block.piece(k).rows.label for k in range(len(block))])
+        labels = np.concatenate([dataset.piece(location).rows.label for location in dataset.pieces(number)])
         shares.append((labels.mean() - positives / n) / np.sqrt(0.3 * 0.7 / info.rows))
         correlations.append(np.mean(labels[: len(labels) // 2]) - np.mean(labels[len(labels) // 2 :]))
     assert len(shares) > 5

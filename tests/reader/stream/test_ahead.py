@@ -7,9 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamsvm.reader.stream.piece_sources import Shuffled, Streamer, work_ahead
+from streamsvm.reader.stream.piece_sources import Shuffled, Streamer
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.machine.abandoned_work import work_ahead
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.trainer.problem.row_encoder import RowEncoder
 from tests.contracts.problems import make_dataset, random_problem

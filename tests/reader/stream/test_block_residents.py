@@ -90,7 +90,7 @@ class Blocks:
     def cached(self):
         """Row ids the trainer is to see, as the cache has them."""
         return np.concatenate(
-            [self.cache.read(segment_id).row_id for segment_id in (*self.residents.settled, *self.residents.fresh)]
+            [rows.row_id for rows in self.cache.read_all([*self.residents.settled, *self.residents.fresh])]
         )
 
     def close(self):

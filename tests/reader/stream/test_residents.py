@@ -73,7 +73,7 @@ class Simulated:
 
     def resident_rows(self):
         """Row ids in the live segments, as the cache has them."""
-        return np.concatenate([self.cache.read(segment_id).row_id for segment_id in self.live])
+        return np.concatenate([rows.row_id for rows in self.cache.read_all(list(self.live))])
 
 
 @contextmanager

@@ -197,7 +197,7 @@ def test_where_all_rows_are_to_be_at_hand_none_is_left_out_of_the_first_pass(tmp
     state.w[:] = 1.0
     screening.begin_pass(5)
     assert screening.slack == (-1.0 if spares else 0.25)
-    assert screening.resting[:, 0].tolist() == [1.0, 0.5]
+    assert screening.objective.resting[:, 0].tolist() == [1.0, 0.5]
     screening.end_pass()
     screening.begin_pass(5)
     assert screening.slack == 0.25
