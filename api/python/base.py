@@ -92,12 +92,6 @@ def ends(tolerance: float | None, relative_gap: float | str | None, kernel: str)
     return found["tolerance"], found["relative_gap"]
 
 
-def are_reached(wanted: tuple[float | None, float | None], gap: float, relative_gap: float) -> bool:
-    """Whether M+ - M- and the relative gap are at most the values in `wanted`; None there: that gap does not matter."""
-    pairs = [(now, most) for now, most in zip((gap, relative_gap), wanted, strict=True) if most is not None]
-    return bool(pairs) and all(now <= most for now, most in pairs)
-
-
 def as_python(value: Any) -> Any:
     """Convert numbers and vectors of numpy to Python's own, since a job is JSON."""
     if isinstance(value, np.ndarray | tuple):
@@ -169,7 +163,9 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
     def _begin_anew(self) -> None:
         """Drop the rows of earlier calls, and the workspace that holds them."""
         self._lost_rows = False
-        self._close_workspace()
+        if (space := getattr(self, "_workspace", None)) is not None:
+            space.close()
+            self._workspace = None
 
     def _fit_source(self, source: Source, labels: Labels) -> None:
         """Train on the rows of a source, and on no other rows."""
@@ -193,11 +189,8 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
 
     def _learn(self, space: Workspace, labels: Labels) -> None:
         self._check_classes(space.manifest.labels, labels)
-        show = progress_bar(self.verbose, *self._ends)
-        try:
+        with progress_bar(self.verbose, *self._ends) as show:
             fitted = space.train(self._job(labels, space), self._watch(show))
-        finally:
-            show.close()
         self._tell_passes(fitted.history)
         self._take_fitted(fitted, labels)
 
@@ -238,8 +231,9 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         self.n_iter_ = int(about["passes"])
         # `converged` was decided before the last pass ended; the certificate is for the weights after that pass.
         found = self.certificate_
-        is_near = are_reached(self._ends, found.gap, found.relative_duality_gap)
-        self.converged_ = bool(about["converged"]) or is_near
+        gaps = zip((found.gap, found.relative_duality_gap), self._ends, strict=True)
+        are_near = [now <= most for now, most in gaps if most is not None]
+        self.converged_ = bool(about["converged"]) or (bool(are_near) and all(are_near))
 
     def _warn(self, was_stopped: bool, about: Mapping[str, Any], needs_scaling: bool) -> None:
         """Warn if training was interrupted or has not converged, and name parameters that would help.
@@ -310,12 +304,6 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         if "certificate" in model.about:
             self._take_certificate(model.about)
         return self
-
-    def _close_workspace(self) -> None:
-        space = getattr(self, "_workspace", None)
-        if space is not None:
-            space.close()
-            self._workspace = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the rows of `partial_fit`, which stay on the disk of this machine."""

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.base import StreamEstimator, as_python, decoded, described, keep_parameters
 from streamsvm.errors import told_plainly
-from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced, label_text, with_absent
+from streamsvm.labels import Labels, OwnLabels, balanced, label_text, with_absent
 from streamsvm.prediction import Decisions
 from streamsvm.raw import has_labels, judged
 from streamsvm.results import telling_callbacks
@@ -52,7 +52,8 @@ class _Classification(ClassifierMixin, Decisions, StreamEstimator):
         if self.class_weight is None:
             return fields
         if isinstance(self.class_weight, str):
-            check_balanced(self.class_weight)
+            if self.class_weight != "balanced":
+                raise ValueError(f'class_weight is a dict, "balanced" or None, not {self.class_weight!r}')
             names = space.manifest.label_names
             sums = space.label_weights().items()
             weights = balanced({names[int(label)] if names else labels.decode(label): n for label, n in sums})

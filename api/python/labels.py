@@ -142,12 +142,6 @@ def label_text(label: Any) -> str:
     return repr(label.item() if isinstance(label, np.generic) else label)
 
 
-def check_balanced(kind: str) -> None:
-    """Raise ValueError for any word but "balanced"."""
-    if kind != "balanced":
-        raise ValueError(f'class_weight is a dict, "balanced" or None, not {kind!r}')
-
-
 def balanced(class_sums: Mapping[Any, float]) -> dict[Any, float]:
     """Return class weights that are inversely proportional to the total weight of each class's rows.
 

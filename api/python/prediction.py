@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -30,22 +30,58 @@ from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.storage.models.probability import probabilities
 from streamsvm.storage.rows.csr import INDPTR, Array, Rows
 
-if TYPE_CHECKING:
-    from streamsvm.storage.models.model_file import Model
-
-
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-class PathPredictions:
-    """The method `predict_path` of fitted models."""
+_NO_PROBABILITIES = (
+    'this model has no probabilities: train with probability="sigmoid" or loss="logistic"; '
+    "decision_function ranks rows without them"
+)
 
-    if TYPE_CHECKING:
-        classes_: Array
 
-        def _as_it_is(self) -> Model: ...
+class Certificate(NamedTuple):
+    """How near a model is to the optimum, over all rows, for its final weights; of several problems, the worst.
 
-    def _to_judge(self) -> "Model":
+    m_plus, m_minus   M+ and M-, the largest and the smallest projected gradient; gap: M+ - M-, 0 at the optimum
+    primal_objective, dual_objective   P(w) and D(alpha): P(w) - D(alpha) bounds how far P(w) is above its minimum
+    relative_duality_gap   (P - D) / P
+
+    A figure that the solver, loss or kernel does not determine is nan.
+    """
+
+    m_plus: float
+    m_minus: float
+    gap: float
+    primal_objective: float
+    dual_objective: float
+    relative_duality_gap: float
+
+
+class Predictions:
+    """The predictions and the attributes of a fitted model.
+
+    coef_       (1, n_features) float64, for three classes or more (n_classes, n_features); in regression (n_features,).
+                A matrix of scipy.sparse, (1, n_features) also in regression, if few of more than 2 million features
+                occur
+    intercept_  (1,) or (n_classes,) float64
+    support_vectors_, dual_coef_, n_support_, gamma_   a kernel machine has them in place of coef_: (n_support_,
+                n_features) of scipy.sparse, float32; (1, n_support_) or (n_classes, n_support_) float64; two numbers
+    classes_    (n_classes,), sorted; not in regression
+    model_      the model in the form that the service stores
+    """
+
+    model_: Model
+    coef_: Array
+    intercept_: Array
+    classes_: Array
+    n_features_in_: int
+    feature_names_in_: Array
+    support_vectors_: sparse.csr_matrix
+    dual_coef_: Array
+    n_support_: int
+    gamma_: float
+
+    def _to_judge(self) -> Model:
         """Return the model with labels as files and frames write them."""
         return self._as_it_is()
 
@@ -106,60 +142,7 @@ class PathPredictions:
     def _batches(self, predictor: Predictor, paths: list[str], options: InputOptions) -> Iterator[Array]:
         with told_plainly():
             for prediction in predictions_of_files(predictor, paths, options):
-                values = prediction.decision_values
-                if predictor.is_regression:
-                    yield values
-                else:
-                    yield self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)]
-
-
-_NO_PROBABILITIES = (
-    'this model has no probabilities: train with probability="sigmoid" or loss="logistic"; '
-    "decision_function ranks rows without them"
-)
-
-
-class Certificate(NamedTuple):
-    """How near a model is to the optimum, over all rows, for its final weights; of several problems, the worst.
-
-    m_plus, m_minus   M+ and M-, the largest and the smallest projected gradient; gap: M+ - M-, 0 at the optimum
-    primal_objective, dual_objective   P(w) and D(alpha): P(w) - D(alpha) bounds how far P(w) is above its minimum
-    relative_duality_gap   (P - D) / P
-
-    A figure that the solver, loss or kernel does not determine is nan.
-    """
-
-    m_plus: float
-    m_minus: float
-    gap: float
-    primal_objective: float
-    dual_objective: float
-    relative_duality_gap: float
-
-
-class Predictions(PathPredictions):
-    """The predictions and the attributes of a fitted model.
-
-    coef_       (1, n_features) float64, for three classes or more (n_classes, n_features); in regression (n_features,).
-                A matrix of scipy.sparse, (1, n_features) also in regression, if few of more than 2 million features
-                occur
-    intercept_  (1,) or (n_classes,) float64
-    support_vectors_, dual_coef_, n_support_, gamma_   a kernel machine has them in place of coef_: (n_support_,
-                n_features) of scipy.sparse, float32; (1, n_support_) or (n_classes, n_support_) float64; two numbers
-    classes_    (n_classes,), sorted; not in regression
-    model_      the model in the form that the service stores
-    """
-
-    model_: Model
-    coef_: Array
-    intercept_: Array
-    classes_: Array
-    n_features_in_: int
-    feature_names_in_: Array
-    support_vectors_: sparse.csr_matrix
-    dual_coef_: Array
-    n_support_: int
-    gamma_: float
+                yield self._predicted_by(prediction.decision_values)
 
     def _values(self, X: Any) -> Array:
         if "model_" in vars(self):
@@ -215,8 +198,11 @@ class Predictions(PathPredictions):
         X is a matrix, a data frame, whose columns are found by name, or the path of a file. A model of documents also
         takes a list of str, as do its other methods.
         """
-        values = self._values(X)
-        if not hasattr(self, "classes_"):
+        return self._predicted_by(self._values(X))
+
+    def _predicted_by(self, values: Array) -> Array:
+        """Return the labels (n_rows,) of decision values; in regression, the values."""
+        if self.model_.is_regression:
             return values
         return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)]
 

@@ -21,7 +21,7 @@ from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
-from streamsvm.service.models.predicting.raw_rows import TableRows, match_given, rows_of_columns, rows_of_strings
+from streamsvm.service.models.predicting.raw_rows import match_given, rows_of_columns, rows_of_strings
 from streamsvm.service.remote.frames import column_names, is_column, is_frame, selected
 from streamsvm.sources import files, is_files, table
 from streamsvm.storage.models.model_file import Model
@@ -59,7 +59,7 @@ def predictions(X: Any, predictor: Predictor, label: Any) -> Iterator[Prediction
             unknown = prediction.match.unknown if prediction.match else unknown
             words.update(prediction.unknown_words)
             yield prediction
-    _warn_of(unknown, shown(unknown), words)
+    _warn_of(unknown, words)
 
 
 def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
@@ -117,34 +117,29 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
             return None
         names = [str(name) for name in dict.fromkeys(name for each in X for name in each)]
         columns = {name: [each.get(name) for each in X] for name in input_["columns"]}
-        return _warned(rows_of_columns(columns, names, len(X), input_, model.index_base))
+        made = rows_of_columns(columns, names, len(X), input_, model.index_base)
+    _warn_of(made.match.unknown if made.match else [], made.unknown)
+    return made.rows
 
 
-def document_predictions(X: Sequence[str], predictor: Predictor) -> Iterator[Prediction]:
-    """Predict documents; see `checked_documents`."""
-    with told_plainly():
-        yield from predictor.predict_documents(checked_documents(X, predictor))
+def document_predictions(texts: Sequence[str], predictor: Predictor) -> Iterator[Prediction]:
+    """Predict documents; warn if the texts are names of files, of which `predict` takes only one at a time.
 
-
-def checked_documents(texts: Sequence[str], predictor: Predictor) -> list[str]:
-    """Return texts as documents; warn if they are names of files, of which `predict` takes only one at a time.
-
-    Raises InputError no_documents for names of files if the model was not trained on documents.
+    Raises InvalidInput no_documents for names of files if the model was not trained on documents.
     """
-    if not all(map(os.path.isfile, texts[:_LOOKED_AT])):
-        return list(texts)
-    how = f"predict({str(texts[0])!r}) reads one file, predict_path reads several"
-    if not predictor.reads_documents:
-        raise InputError("no_documents", "a list of names of files is not a list of rows", hint=how)
-    warn(f"the names of files in the list are predicted as documents: {how}", InputWarning)
-    return list(texts)
+    with told_plainly():
+        if all(map(os.path.isfile, texts[:_LOOKED_AT])):
+            how = f"predict({str(texts[0])!r}) reads one file, predict_path reads several"
+            if not predictor.reads_documents:
+                raise InputError("no_documents", "a list of names of files is not a list of rows", hint=how)
+            warn(f"the names of files in the list are predicted as documents: {how}", InputWarning)
+        yield from predictor.predict_documents(list(texts))
 
 
-def _warn_of(unknown: Sequence[str], shown: str, words: Mapping[str, int] | None = None) -> None:
-    """Warn of columns that the model does not have (`shown` names some), and of unknown words (column -> count)."""
+def _warn_of(unknown: Sequence[str], words: Mapping[str, int] | None = None) -> None:
+    """Warn of columns that the model does not have, and of unknown words (column -> count)."""
     if unknown:
-        message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
-        warn(message)
+        warn(f"columns that the model does not have, left out: {len(unknown):,} ({shown(unknown)})")
     if words:
         told = ", ".join(f"{count:,} in {name[:40]}" for name, count in list(words.items())[:10])
         warn(f"words that the model does not know, passed over: {told}", InputWarning)
@@ -159,20 +154,10 @@ def with_columns(X: Any, model: Model) -> Any:
         The frame lacks a column of the model, or has names where the model's columns have none.
     """
     names, input_ = column_names(X), model.about.get("input")
-    if names is None or input_ is None or not is_plain(input_):
+    # Without words and missing values, the model's features are the columns.
+    if names is None or input_ is None or not is_numbers(input_) or input_["missing"] != "error":
         return X
     with told_plainly():
         match = match_given(input_, names)
-    _warn_of(match.unknown, shown(match.unknown))
+    _warn_of(match.unknown)
     return selected(X, [names[place] for place in match.columns.places])
-
-
-def is_plain(input_: dict[str, Any]) -> bool:
-    """Tell whether the model's features are columns of numbers without missing values."""
-    return is_numbers(input_) and input_["missing"] == "error"
-
-
-def _warned(table: TableRows) -> Rows:
-    unknown = table.match.unknown if table.match else []
-    _warn_of(unknown, shown(unknown), table.unknown)
-    return table.rows

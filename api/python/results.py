@@ -5,6 +5,7 @@ scikit-learn's callbacks, which `set_callbacks` takes in version 1.9 and newer, 
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -75,17 +76,7 @@ def plot_history(
     return ax
 
 
-class _Silent:
-    """A display that shows nothing."""
-
-    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        """Show the progress of a job; `history` has an entry for each finished pass."""
-
-    def close(self) -> None:
-        """Show that training has ended."""
-
-
-class _Bar(_Silent):
+class _Bar:
     """A bar that fills as M+ - M- and the relative gap fall to their targets, in logarithms; lanes fill equal parts."""
 
     def __init__(self, tolerance: float | None, relative_gap: float | None) -> None:
@@ -96,6 +87,7 @@ class _Bar(_Silent):
         self._bar = tqdm(total=1.0, bar_format="{percentage:3.0f}%|{bar}| {elapsed} {desc}", leave=True)
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        """Show the progress of a job; `history` has an entry for each finished pass."""
         lane = progress["lane"]
         done = (lane["number"] + lane["count"] * self._share(progress)) / lane["of"]
         self._bar.update(max(0.0, done - self._bar.n))
@@ -121,24 +113,16 @@ class _Bar(_Silent):
         return min(1.0, max(0.0, math.log(first / now) / way)) if way > 0 else 1.0
 
 
-class _ProgressLines(_Silent):
-    """Prints progress as the command line does, for installations without tqdm."""
-
-    def __init__(self, tolerance: float | None, relative_gap: float | None) -> None:
-        self._display = display(False, tolerance, relative_gap)
-
-    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        self._display(progress, history)
-
-
-def progress_bar(verbose: bool, tolerance: float | None, relative_gap: float | None) -> _Silent:
-    """Make the display: one that shows nothing unless `verbose`, else a bar, or lines without tqdm."""
+def progress_bar(
+    verbose: bool, tolerance: float | None, relative_gap: float | None
+) -> AbstractContextManager[Callable[..., None]]:
+    """Return a context whose function shows training by a bar, or by lines without tqdm; nothing unless `verbose`."""
     if not verbose:
-        return _Silent()
+        return nullcontext(lambda *_: None)
     try:
-        return _Bar(tolerance, relative_gap)
+        return closing(_Bar(tolerance, relative_gap))
     except ModuleNotFoundError:
-        return _ProgressLines(tolerance, relative_gap)
+        return nullcontext(display(False, tolerance, relative_gap))
 
 
 try:

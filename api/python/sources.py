@@ -2,11 +2,11 @@
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -55,15 +55,6 @@ class Stream:
 
 
 Source = Files | Stream
-
-
-class Chunk(NamedTuple):
-    """A chunk of rows of an iterator; `names`: names of X's columns, None if they have no names."""
-
-    X: Any
-    y: Any
-    weight: Any
-    names: list[str] | None
 
 
 def asks_for_table(options: dict[str, Any] | None) -> bool:
@@ -141,10 +132,12 @@ def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, options: dict[str
     if y is not None or sample_weight is not None:
         raise ValueError("an iterator brings y and sample_weight with each chunk: leave them out")
     first = next(X, None)
-    rest = map(_chunk, X if first is None else chain([first], X))
-    if isinstance(first, tuple) and first and is_frame(first[0]):
-        return Stream(*_tables().table_streams(map(_framed, rest), labels, options))
-    return Stream(_encoded(rest, labels), _as_batches(options), None)
+    are_frames = isinstance(first, tuple) and bool(first) and is_frame(first[0])
+    rest = (_chunk(part, are_frames) for part in (X if first is None else chain([first], X)))
+    if are_frames:
+        return Stream(*_tables().table_streams(rest, labels, options))
+    encoded = (batch for X, y, weight in rest for batch in batches(X, labels.encode(y), weight))
+    return Stream(encoded, _as_batches(options), None)
 
 
 def as_table(X: Any, y: Any, weight: Any, input_: dict[str, Any], options: dict[str, Any] | None) -> Stream:
@@ -173,38 +166,21 @@ def _tables() -> Any:
     return tables
 
 
-def _framed(part: Chunk) -> tuple[Any, Any, Any]:
-    """Return X, y and weight of a chunk that is a frame. Raises ValueError for a matrix."""
-    if not is_frame(part.X):
-        raise ValueError("columns of some chunks have names, those of others have none")
-    return part.X, part.y, part.weight
-
-
 def _as_batches(options: dict[str, Any] | None) -> InputOptions:
     return replace(options_from(options), format="batches", index_base=0)
 
 
-def _encoded(parts: Iterable[Chunk], labels: Labels) -> Iterator[bytes]:
-    """Yield the bytes of batches; column names come before the first batch, and again wherever they change."""
-    names: list[str] | None = None
-    for place, part in enumerate(parts):
-        X, y, weight = _checked(part.X, part.y, part.weight)
-        if place and (names is None) != (part.names is None):
-            raise ValueError("columns of some chunks have names, those of others have none")
-        if part.names is not None and part.names != names:
-            yield name_array(part.names)
-        names = part.names
-        yield from batches(X, labels.encode(y), weight)
-
-
-def _chunk(part: Any) -> Chunk:
+def _chunk(part: Any, is_of_frames: bool) -> tuple[Any, Any, Any]:
+    """Return X, y and weight of a chunk; a matrix and its labels are checked. Raises ValueError."""
     if not isinstance(part, tuple) or len(part) not in (2, 3):
         raise ValueError("a chunk is (X, y) or (X, y, sample_weight)")
     X, y, weight = (*part, None)[:3]
-    return Chunk(X, y, weight, column_names(X))
+    if not is_frame(X) if is_of_frames else is_frame(X) and column_names(X) is not None:
+        raise ValueError("columns of some chunks have names, those of others have none")
+    return (X, y, weight) if is_of_frames else _checked(X, y, weight)
 
 
-def _checked(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
+def _checked(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
     y, weight = np.asarray(y), None if weight is None else np.asarray(weight, np.float64)
     if X.ndim != 2 or y.shape != X.shape[:1] or (weight is not None and weight.shape != y.shape):

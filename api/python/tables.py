@@ -38,11 +38,12 @@ def table_stream(
     heading = Heading(table.schema.names if named else None, len(table.schema.names))
     places, arrays = dict[str, int](), dict[str, Any]()
     for option, given in (("label_column", y), ("weight_column", weight)):
-        if given is None or is_column(given):
-            place = _place(given, option, heading, labelled)
-            places |= {} if place is None else {option: place}
-        else:
+        if is_column(given):
+            places[option] = heading.place(str(given), option)
+        elif given is not None:
             arrays[option] = np.asarray(given)
+    if y is None and labelled and (usual := heading.label()) is not None:
+        places["label_column"] = usual
     read_as = _options(options, named, heading, places, tuple(arrays))
     encode = None if labels is None else labels.encode
     batches = _completed(table.batches, table.schema, places, arrays, encode)
@@ -68,12 +69,6 @@ def stream_of_matrix(X: Array, names: list[str] | None, y: Any, weight: Any, opt
     left_out = {"columns": None, "drop_columns": None}
     given = {**(options or {}), **left_out, **({} if names else {"header": "no"})}
     return table_stream(pa.table(columns), y, weight, None, given)
-
-
-def _place(given: Any, option: str, heading: Heading, labelled: bool) -> int | None:
-    if given is not None:
-        return heading.place(str(given), option)
-    return heading.label() if labelled and option == "label_column" else None
 
 
 def _options(

@@ -28,7 +28,7 @@ from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, read_history
 from streamsvm.service.local import LocalTraining, Trained, interrupting
 from streamsvm.service.settings import Settings
-from streamsvm.sources import Files, Source, Stream
+from streamsvm.sources import Source, Stream
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest, read_profile
 from streamsvm.storage.errors import StorageError
@@ -126,16 +126,13 @@ class Workspace:
         for elsewhere, paths in groupby(source.paths, lambda path: isinstance(path, str)):
             if elsewhere:
                 self._read_apart(list(map(str, paths)), source.options)
-            else:
-                self._add_files(map(Path, paths), source)
-
-    def _add_files(self, paths: Iterable[Path], source: Files) -> None:
-        for path in paths:
-            with path.open("rb") as file:
-                if _is_small(source.size):
-                    self._read_here(read_chunks(file), source.options)
-                else:
-                    self._read_apart(file, source.options)
+                continue
+            for path in map(Path, paths):
+                with path.open("rb") as file:
+                    if _is_small(source.size):
+                        self._read_here(read_chunks(file), source.options)
+                    else:
+                        self._read_apart(file, source.options)
 
     def train(self, fields: Mapping[str, Any], report: Watch) -> TrainingOutcome:
         """Train on all rows so far. An interrupt, or `report` returning True, ends training with the models so far."""
@@ -193,10 +190,8 @@ class Workspace:
 
     def _read_here(self, chunks: Any, options: InputOptions) -> None:
         limits = InputLimits(max_features=self._settings.max_features, max_bytes=self._settings.max_upload_bytes)
-        if self._dataset.exists():
-            append_rows(chunks, self._dataset, options, limits, threads=1)
-        else:
-            ingest(chunks, self._dataset, options, limits, threads=1)
+        read = append_rows if self._dataset.exists() else ingest
+        read(chunks, self._dataset, options, limits, threads=1)
 
     def _read_apart(
         self, file: IO[bytes] | list[str], options: InputOptions, write: Callable[[], None] | None = None
