@@ -139,7 +139,8 @@ def stream_of(media_type: str, *names: str) -> dict[str, Any]:
 
 def body_of(*names: str, files: Iterable[str] = ()) -> dict[str, Any]:
     """Return the `openapi_extra` of a route whose body is an object of a type in `names`, or a file of a media type."""
-    content = {**{kind: {"schema": _file(kind)} for kind in files}, "application/json": {"schema": ref(*names)}}
+    content: dict[str, Any] = {kind: {"schema": _file(kind)} for kind in files}
+    content |= {"application/json": {"schema": ref(*names)}} if names else {}
     return {"requestBody": {"required": True, "content": content}}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,7 +14,7 @@ from streamsvm.api.access import login
 from streamsvm.api.access.auth import Access, require_scope
 from streamsvm.api.context import AppContext
 from streamsvm.api.description import ABOUT, DescribedApp
-from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
+from streamsvm.api.errors import HANDLERS, PROBLEM_RESPONSE, problem
 from streamsvm.api.pages import queue, reference, routes
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
@@ -52,13 +53,13 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
         redoc_url=None,
         dependencies=[Depends(require_scope), Depends(refuse_unknown)],
         responses=PROBLEM_RESPONSE,
+        exception_handlers=HANDLERS,
     )
     app.state.context = context
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
     app.state.metrics = Metrics(settings, store)
     app.state.prediction_code = PredictionCode()
     app.state.soundness = Soundness(settings, store)
-    add_error_handlers(app)
     pages = routes, queue, reference
     modules = datasets, uploads, jobs, models, registry, predictions, service, login, *pages
     for module in modules:
@@ -83,15 +84,11 @@ class HostCheck:
         self._allowed = {name.lower() for name in (*_LOOPBACK, *allowed)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and host_name(_host(scope)) not in self._allowed:
+        if scope["type"] == "http" and host_name(Headers(scope=scope).get("host", "")) not in self._allowed:
             answer = problem("host_not_allowed", "the service has another name", "Set STREAMSVM_ALLOWED_HOSTS.")
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-
-def _host(scope: Scope) -> str:
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
 
 
 def host_name(host: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
@@ -72,17 +72,6 @@ PROBLEM_RESPONSE: Responses = {
         "content": {"application/problem+json": {"schema": ref("Problem")}},
     }
 }
-
-
-def add_error_handlers(app: FastAPI) -> None:
-    """Register the functions that turn exceptions of all packages into problems."""
-    app.add_exception_handler(ServiceError, _on_service_error)
-    app.add_exception_handler(StorageError, _on_storage_error)
-    app.add_exception_handler(ModelFormatError, _on_model_format_error)
-    app.add_exception_handler(RequestValidationError, _on_validation_error)
-    app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(OSError, _on_disk_error)
-    app.add_exception_handler(sqlite3.Error, _on_disk_error)
 
 
 def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = None) -> JSONResponse:
@@ -190,6 +179,14 @@ def _on_http_error(request: Request, error: Any) -> Response:
     response = problem(code, str(error.detail), hint or HINTS[code])
     response.headers.update(error.headers or {})
     return response
+
+
+# exception, of any package -> function that turns it into a problem
+HANDLERS: dict[Any, Any] = {
+    ServiceError: _on_service_error, StorageError: _on_storage_error, ModelFormatError: _on_model_format_error,
+    RequestValidationError: _on_validation_error, HTTPException: _on_http_error,
+    OSError: _on_disk_error, sqlite3.Error: _on_disk_error,
+}  # fmt: skip
 
 
 def hint_of_route(routes: Iterable[Any], path: str, method: str) -> str:

@@ -80,6 +80,16 @@ def needing_space() -> Iterator[None]:
         raise ServiceError("out_of_space", "the disk is full", ROOM_HINT) from error
 
 
+@contextmanager
+def refusing(*kinds: type[Any]) -> Iterator[None]:
+    """In the `with` statement, turn errors of these kinds, of reader or storage, into ServiceError."""
+    try:
+        yield
+    except kinds as error:
+        at = error.problem()["at"] if hasattr(error, "problem") else None  # an error of the reader has a place
+        raise ServiceError(error.code, error.message, error.hint, at) from error
+
+
 def refuse_other_fields(fields: Mapping[str, Any], known: Collection[str], hint: str) -> None:
     """Raise ServiceError unknown_field, with this hint, for the first of the fields that is not in `known`."""
     for field in fields:

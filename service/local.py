@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -139,7 +139,7 @@ class LocalTraining:
         """Train all lanes of the plan, and return their models."""
         if not plan.follows:
             self._check(plan, self._dataset)
-        with LaneRunner(self._work, self._dataset, self._begin, partial(self._replan, plan)) as lanes:
+        with closing(LaneRunner(self._work, self._dataset, self._begin, partial(self._replan, plan))) as lanes:
             self._lanes = lanes
             lanes.start(plan)
             self._wait(lanes)
@@ -160,14 +160,10 @@ class LocalTraining:
                 run.wait(pause)
             if self.is_stopping:
                 lanes.request_stop()
-                self._tell_once()
+                if not self._has_told:  # `stop`, which runs in a signal handler, must not call it: it may print
+                    self._has_told = True
+                    self._stopping()
             has_ended = lanes.step()
-
-    def _tell_once(self) -> None:
-        """Call `stopping`, but only once. `stop`, which runs in a signal handler, must not call it: it may print."""
-        if not self._has_told:
-            self._has_told = True
-            self._stopping()
 
     def _replan(self, plan: JobPlan) -> JobPlan:
         """Return a plan for the whole dataset once ingest has finished; until then return `plan`."""

@@ -53,8 +53,9 @@ class Room:
         with self._lock:
             of_client, of_all = self._held.get(client, 0) + count, self.in_use + count
             total = min(self._most, (self._free_bytes(self.directory) + self.in_use) // _FREE_SHARE)
-            if of_client > share_of(self._most):
-                raise _too_large(share_of(self._most))
+            if of_client > (share := share_of(self._most)):
+                message = f"rows of one client and answers to it would take more than {share} bytes of disk"
+                raise ServiceError("answer_too_large", message, _HINT)
             if of_client > share_of(total) or of_all > total:
                 raise ServiceError("out_of_space", "answers fill the disk space that is meant for them", _HINT)
             self._held[client] = of_client
@@ -128,8 +129,3 @@ class RoomFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _too_large(share: int) -> ServiceError:
-    message = f"rows of one client and answers to it would take more than {share} bytes of disk"
-    return ServiceError("answer_too_large", message, _HINT)

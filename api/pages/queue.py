@@ -53,7 +53,7 @@ def show_queue(context: Context, request: Request) -> HTMLResponse:
         n_waiting=states.get("queued", 0),
         slots=settings.jobs_at_once,
         memory_bytes=memory_limit(),
-        predicting=[prediction_view(settings, record) for record in store.predictions("running")],
+        predicting=[prediction_view(settings, record) for record in store.jobs("running", kind="prediction")],
         to_predict=[prediction_view(settings, record) for record in store.waiting(_MOST_SHOWN, "prediction")],
         n_to_predict=store.count_by_state("predictions").get("queued", 0),
     )
@@ -87,7 +87,7 @@ def show_predictions(
     """Show predictions of files, those submitted before the id `before`, and a form that submits one."""
     store = context.store
     newest = store.models()[:_MOST_SHOWN]
-    records = store.predictions(None, before, _MOST_SHOWN + 1)
+    records = store.jobs(None, before, _MOST_SHOWN + 1, "prediction")
     shown = [prediction_view(context.settings, record) for record in records[:_MOST_SHOWN]]
     return page(
         request,
@@ -108,7 +108,7 @@ def show_predictions(
 def show_prediction(context: Context, request: Request, prediction_id: str) -> HTMLResponse:
     """Show a prediction of files."""
     try:
-        prediction = prediction_view(context.settings, context.store.prediction(prediction_id))
+        prediction = prediction_view(context.settings, context.store.job(prediction_id, "prediction"))
     except ServiceError as error:
         return missing_page(request, error)
     return page(

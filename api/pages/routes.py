@@ -1,7 +1,7 @@
 """The pages /, /jobs/{id}, /models/{id}, /registered-models/{name} and /datasets/{name}."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -25,11 +25,12 @@ from streamsvm.service.jobs.progress.states import TRANSITIONS, score_of
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.predicting.explained import few_columns
-from streamsvm.service.models.registry import load_head, model_view
+from streamsvm.service.models.registry import model_view
 from streamsvm.service.processes.run import log_tail
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.models.model_file import read_head
 
 _log = logging.getLogger("streamsvm.api")
 router = APIRouter(include_in_schema=False)
@@ -80,7 +81,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         "job.html",
         job=shown,
         lanes=lanes,
-        names=lane_names(lanes),
+        names=[dict(zip(_NAME, _name(lane), strict=True)) for lane in lanes],  # by which the page's scripts name lanes
         ended=not TRANSITIONS[record["state"]],
         may_go_on=not TRANSITIONS[record["state"]] and may_go_on(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
@@ -93,7 +94,7 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
     """Show a model: its certificate, its files, its evaluation on a dataset, and how to use it."""
     try:
         record = context.store.model(model_id)
-        head = load_head(context.settings, record["id"])
+        head = read_head(context.settings.models / record["id"])
         model = model_view(record, head)
     except (ServiceError, StorageError) as error:
         return missing_page(request, error)
@@ -131,7 +132,7 @@ def _formats(classes: Iterable[Any], spec: Mapping[str, Any], is_listed: bool) -
 def _is_listed(context: AppContext, model_id: str | None) -> bool:
     """Whether a model has weights of listed features only; False for `model_id` None, or an unreadable model."""
     with suppress(StorageError, OSError):
-        return model_id is not None and load_head(context.settings, model_id).is_listed
+        return model_id is not None and read_head(context.settings.models / model_id).is_listed
     return False
 
 
@@ -184,11 +185,6 @@ def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, 
     return [{**lane, **results.get(_name(lane), {})} for lane in planned]
 
 
-def lane_names(lanes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return class, fold and C of each lane, by which the page's scripts name the lane."""
-    return [dict(zip(_NAME, _name(lane), strict=True)) for lane in lanes]
-
-
 def _planned(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         spec = read_spec(record["spec"])
@@ -218,7 +214,8 @@ def _version(context: AppContext, registered: dict[str, Any], version: dict[str,
     """Return a version with its aliases and its model (see `model_view`), {} if the model cannot be read."""
     aliases = [each["alias"] for each in registered["aliases"] if each["version"] == version["version"]]
     try:
-        model = model_view(context.store.model(version["model_id"]), load_head(context.settings, version["model_id"]))
+        head = read_head(context.settings.models / version["model_id"])
+        model = model_view(context.store.model(version["model_id"]), head)
     except (ServiceError, StorageError):
         model = {}
     return {**version, "aliases": aliases, "model": model}
@@ -228,11 +225,14 @@ def _version(context: AppContext, registered: dict[str, Any], version: dict[str,
 def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
     """Show labels, blocks, lengths of rows, frequent features, and the lines that were rejected."""
     try:
-        dataset = context.datasets.view(name)
-        blocks = _blocks(context, name)
+        dataset, record = context.datasets.view(name), context.store.dataset(name)
+        has_blocks = record["state"] in _HAS_BLOCKS
+        manifest = read_manifest(context.datasets.directory(record["id"])) if has_blocks else None
     except (ServiceError, StorageError) as error:
         return missing_page(request, error)
-    names = _names(context, name, dataset)
+    # Names of those of the most frequent features that have any.
+    frequent = {each["feature"] for each in (dataset.get("profile") or {}).get("frequent_features", ())}
+    names = feature_names(manifest.input, frequent, manifest.index_base) if manifest and manifest.input else {}
     labels = sorted(dataset.get("label_counts", {}).items(), key=lambda label: -label[1])
     return page(
         request,
@@ -240,19 +240,10 @@ def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
         dataset=dataset,
         labels=labels[:_MOST_LABELS_OF_ROWS],
         more_labels=labels[_MOST_LABELS_OF_ROWS:],
-        blocks=blocks,
+        blocks=[block_view(block) for block in manifest.blocks] if manifest else [],
         names=names,
         sample=_sample_rows(context, name, dataset),
     )
-
-
-def _names(context: AppContext, name: str, dataset: dict[str, Any]) -> dict[int, str]:
-    """Return number -> name for those of the most frequent features that have names."""
-    frequent = {each["feature"] for each in (dataset.get("profile") or {}).get("frequent_features", ())}
-    if not (frequent and dataset["input"]):
-        return {}
-    manifest = read_manifest(context.datasets.directory(context.store.dataset(name)["id"]))
-    return feature_names(manifest.input, frequent, manifest.index_base)
 
 
 def _sample_rows(context: AppContext, name: str, dataset: dict[str, Any]) -> list[dict[str, Any]]:
@@ -261,10 +252,3 @@ def _sample_rows(context: AppContext, name: str, dataset: dict[str, Any]) -> lis
         return context.datasets.sample(name) if dataset["state"] == "ready" else []
     except (ServiceError, StorageError):
         return []
-
-
-def _blocks(context: AppContext, name: str) -> list[dict[str, Any]]:
-    record = context.store.dataset(name)
-    if record["state"] not in _HAS_BLOCKS:
-        return []
-    return [block_view(block) for block in read_manifest(context.datasets.directory(record["id"])).blocks]

@@ -97,7 +97,7 @@ class PredictionOnce(JobOnce):
 
     def shown(self, context: AppContext, prediction_id: str) -> dict[str, Any]:
         """Return a prediction as the dict that the API answers with."""
-        return prediction_view(context.settings, context.store.prediction(prediction_id))
+        return prediction_view(context.settings, context.store.job(prediction_id, "prediction"))
 
 
 class RegistrationOnce(JobOnce):

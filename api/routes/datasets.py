@@ -1,6 +1,5 @@
 """/v1/datasets"""
 
-from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -9,8 +8,8 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import PositiveInt
 
 from streamsvm.api.access.auth import client_of
-from streamsvm.api.answers import answers
-from streamsvm.api.context import AppContext, Context
+from streamsvm.api.answers import answers, body_of
+from streamsvm.api.context import Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.parameters import InputQuery
@@ -21,13 +20,7 @@ from streamsvm.service.errors import ServiceError
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
-_RAW_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
-
+_RAW_BODY = body_of(files=["application/octet-stream"])
 _MADE = {
     **answers("Dataset", 201, "The dataset, whose rows are there"),
     **answers("DatasetSummary", 202, "The file is being read in, or the rest of the upload must follow"),
@@ -60,7 +53,8 @@ async def put_dataset(
     if machines is not None:
         raise ServiceError("machines_range", "machines read what they import", "Give import=s3://..., and no body.")
     if part.is_last is None:
-        await _receive(request, context, partial(context.datasets.upload, name, options))
+        chunks = stream(request, context.settings.max_upload_bytes)
+        await while_connected(request, context.datasets.upload(name, options, client_of(request.scope), chunks))
     else:
         await create(request, response, context, name, options, part)
     return context.datasets.view(name)
@@ -117,9 +111,3 @@ async def delete_dataset(context: Context, name: str) -> Response:
     """Remove a dataset no unfinished job uses; an upload that is under way is given up."""
     await context.datasets.delete(name)
     return Response(status_code=204)
-
-
-async def _receive(request: Request, context: AppContext, read_in: Callable[..., Coroutine[Any, Any, None]]) -> None:
-    """Read the body into a dataset by `read_in`; if the client leaves, cancel that. Raises ClientDisconnect."""
-    chunks = stream(request, context.settings.max_upload_bytes)
-    await while_connected(request, read_in(client_of(request.scope), chunks))

@@ -23,8 +23,9 @@ from streamsvm.service.models.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.answers import ANSWERS
 from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
-from streamsvm.service.models.registry import cut_model, delete_model, load_head, model_file, model_view
+from streamsvm.service.models.registry import cut_model, delete_model, model_file, model_view
 from streamsvm.service.room import RoomFile
+from streamsvm.storage.models.model_file import read_head
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 
@@ -73,7 +74,7 @@ def list_models(context: Context) -> dict[str, Any]:
 def get_model(context: Context, model_id: str) -> dict[str, Any]:
     """A model, its certificate, and where it comes from."""
     record = context.store.model(model_id)
-    return model_view(record, load_head(context.settings, record["id"]))
+    return model_view(record, read_head(context.settings.models / record["id"]))
 
 
 @router.delete("/{model_id}", status_code=204, operation_id="deleteModel")
@@ -188,7 +189,8 @@ async def _evaluate(
     """Wait for this request's turn, then evaluate a model on a dataset. Raises ServiceError, ClientDisconnect."""
     directories = await run_in_threadpool(_directories, context, model_id, dataset)
     try:
-        return await _in_turn(context, request, *directories, asked)
+        async with turn(request, context.shared.evaluations):
+            return await while_connected(request, evaluate_apart(*directories, *asked))
     except ServiceError:
         # A model or dataset that was deleted meanwhile is unknown, not damaged.
         await run_in_threadpool(_directories, context, model_id, dataset)
@@ -202,10 +204,3 @@ def _directories(context: AppContext, model_id: str, dataset: str) -> tuple[Path
     """
     model, (record, _) = context.store.model(model_id), context.datasets.with_rows(dataset)
     return context.settings.models / model["id"], context.datasets.directory(record["id"])
-
-
-async def _in_turn(
-    context: AppContext, request: Request, model: Path, dataset: Path, asked: tuple[bool, str]
-) -> dict[str, Any]:
-    async with turn(request, context.shared.evaluations):
-        return await while_connected(request, evaluate_apart(model, dataset, *asked))

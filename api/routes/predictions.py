@@ -23,9 +23,8 @@ _MOST_WAIT_SECONDS, _LOOK_SECONDS = 60, 0.1
 @router.post("", status_code=202, operation_id="submitPrediction", openapi_extra=_BODY, responses=_ACCEPTED)
 def submit_prediction(context: Context, fields: JsonObject, response: Response, once: OncePredicted) -> dict[str, Any]:
     """Queue a prediction of files. The model is the one that its reference means now."""
-    return once.answer(
-        response, fields, lambda key: submit(context.store, context.settings, parse_prediction(fields), key)
-    )
+    about = context.store, context.settings, context.datasets
+    return once.answer(response, fields, lambda key: submit(*about, parse_prediction(fields), key))
 
 
 @router.get("", operation_id="listPredictions", responses=answers("FilePredictions"))
@@ -36,7 +35,7 @@ def list_predictions(
     page_size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> dict[str, Any]:
     """Predictions of files, the newest first, and the `next_page_token` of older ones."""
-    records = context.store.predictions(state, page_token, page_size + 1)
+    records = context.store.jobs(state, page_token, page_size + 1, "prediction")
     shown = [prediction_view(context.settings, record) for record in records[:page_size]]
     return {"predictions": shown, "next_page_token": shown[-1]["id"] if len(records) > page_size else None}
 
@@ -57,7 +56,7 @@ async def get_prediction(
 
 
 def _view(context: AppContext, prediction_id: str) -> dict[str, Any]:
-    return prediction_view(context.settings, context.store.prediction(prediction_id))
+    return prediction_view(context.settings, context.store.job(prediction_id, "prediction"))
 
 
 @router.post("/{prediction_id}/cancel", status_code=202, operation_id="cancelPrediction", responses=_ACCEPTED)

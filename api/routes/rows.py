@@ -15,7 +15,7 @@ from streamsvm.api.requests.body import parse_object
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import has_objects, lines_of
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, refusing
 from streamsvm.service.models.loaded import samples
 from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, keep
 from streamsvm.service.models.predicting.predictor import DEFAULTS, Prediction, Predictor
@@ -52,14 +52,12 @@ def predicted_rows(
     values   an empty file that takes the decision values
     Raises ServiceError for the first fault.
     """
-    try:
+    with refusing(InputError):
         if options.format != FORMAT_OF_OBJECTS:
             return keep(predictor, predictor.predict_text(chunks, None, options), values)
         body = b"".join(chunks)
         with nullcontext() if len(body) < _LARGE_BYTES else _large:
             return keep(predictor, _of_json(predictor, body, options.index_base), values)
-    except InputError as error:
-        raise ServiceError.of(error.problem()) from None
 
 
 def format_of(predictor: Predictor, kind: str, head: bytes) -> str:

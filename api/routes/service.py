@@ -8,7 +8,7 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -154,11 +154,9 @@ class _MetricsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         tables = {"datasets": DATASET_STATES, "jobs": TRANSITIONS, "predictions": PREDICTION_STATES}
         for table, states in tables.items():
-            family = GaugeMetricFamily(f"streamsvm_{table}", f"{table.capitalize()} on record", labels=("state",))
             counts = self._store.count_by_state(table)
-            for state in states:
-                family.add_metric((state,), counts.get(state, 0))
-            yield family
+            values = {state: counts.get(state, 0) for state in states}
+            yield _family(GaugeMetricFamily, table, f"{table.capitalize()} on record", "state", values)
         is_up = worker_is_there(self._settings.data_dir)
         yield GaugeMetricFamily("streamsvm_worker_up", "1 if a worker looks after the jobs", value=is_up)
         yield from self._running()
@@ -166,12 +164,11 @@ class _MetricsCollector(Collector):
 
     def _predicting(self) -> Iterator[Metric]:
         """Yield the figures of the running prediction of files."""
-        running = [prediction_view(self._settings, record) for record in self._store.predictions("running")]
+        records = self._store.jobs("running", kind="prediction")
+        running = [prediction_view(self._settings, record) for record in records]
         for name, text in _OF_PREDICTIONS.items():
-            family = CounterMetricFamily(f"streamsvm_prediction_{name}", text, labels=("prediction",))
-            for prediction in running:
-                family.add_metric((prediction["id"],), (prediction["progress"] or {name: 0})[name])
-            yield family
+            values = {each["id"]: (each["progress"] or {name: 0})[name] for each in running}
+            yield _family(CounterMetricFamily, f"prediction_{name}", text, "prediction", values)
 
     def _running(self) -> Iterator[Metric]:
         jobs = [job_view(self._settings, record) for record in self._store.jobs("running")]
@@ -179,10 +176,11 @@ class _MetricsCollector(Collector):
         for figure in FIGURES.values():
             if kind := _FAMILIES.get(figure.metric):
                 values = {job_id: shown[figure.name] for job_id, shown in progress.items()}
-                yield _family(kind, figure.name, figure.meaning, values)
+                yield _family(kind, f"job_{figure.name}", figure.meaning, "job", values)
         yield from _machines({job_id: shown["machines"] for job_id, shown in progress.items() if "machines" in shown})
         silence = {job_id: self._silence(job_id) for job_id in progress}
-        yield _family(GaugeMetricFamily, "silence_seconds", "Since reader or trainer last did something", silence)
+        what = "Since reader or trainer last did something"
+        yield _family(GaugeMetricFamily, "job_silence_seconds", what, "job", silence)
 
     def _silence(self, job_id: str) -> float | None:
         """Return the seconds since the last heartbeat of reader or trainer; None if the run has ended or not begun."""
@@ -205,11 +203,12 @@ def _machines(jobs: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
             yield family
 
 
-def _family(kind: Any, name: str, text: str, values: dict[str, float | None]) -> Metric:
-    family = kind(f"streamsvm_job_{name}", text, labels=("job",))
-    for job_id, value in values.items():
+def _family(kind: Any, name: str, text: str, label: str, values: Mapping[str, float | None]) -> Metric:
+    """Make a family of metrics: a value, unless it is None, for each value of the label."""
+    family = kind(f"streamsvm_{name}", text, labels=(label,))
+    for labelled, value in values.items():
         if value is not None:
-            family.add_metric((job_id,), value)
+            family.add_metric((labelled,), value)
     return family
 
 

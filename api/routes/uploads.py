@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from streamsvm.api.answers import Responses, answers
+from streamsvm.api.answers import Responses, answers, body_of
 from streamsvm.api.context import Context
 from streamsvm.api.errors import problem
 from streamsvm.api.requests.resumable import PARTIAL, PartHeaders, limits, state, take
@@ -23,9 +23,7 @@ _APPENDED: Responses = {
     **answers("Dataset", 201, "The upload is complete: the dataset, whose rows are there"),
     204: {"description": "The bytes were taken; others must follow.", "headers": _HEADERS},
 }
-_RAW_BODY = {
-    "requestBody": {"required": True, "content": {PARTIAL: {"schema": {"type": "string", "format": "binary"}}}}
-}
+_RAW_BODY = body_of(files=[PARTIAL])
 
 
 @router.head("", status_code=204, operation_id="getUpload", responses=_STATE)

@@ -70,8 +70,7 @@ def check_source(prefixes: Sequence[str], url: str) -> None:
     try:
         location = located(url)
         if not any(is_below(url, prefix) for prefix in prefixes):
-            allowed = f"It allows {', '.join(prefixes)}." if prefixes else "It is not set."
-            hint = f"Whoever runs the service sets STREAMSVM_IMPORT_SOURCES, such as s3://bucket/. {allowed}"
+            hint = setting_hint("STREAMSVM_IMPORT_SOURCES", prefixes)
             raise ServiceError("import_forbidden", "the service does not import from there", hint)
         check_installed(location)
     except InputError as error:
@@ -79,6 +78,12 @@ def check_source(prefixes: Sequence[str], url: str) -> None:
         if error.code == "source_scheme":
             refused.hint = "There are s3://, gs:// and az://. What HTTP gives: curl -L URL | curl -T - DATASET_URL."
         raise refused from None
+
+
+def setting_hint(name: str, prefixes: Sequence[str]) -> str:
+    """Write a hint to set the variable of this name, which now allows URLs with these prefixes."""
+    allowed = f"It allows {', '.join(prefixes)}." if prefixes else "It is not set."
+    return f"Whoever runs the service sets {name}, such as s3://bucket/. {allowed}"
 
 
 def _invalid() -> ServiceError:

@@ -24,7 +24,7 @@ from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
 from streamsvm.service.datasets.importing import Importer, check_source, open_import
 from streamsvm.service.datasets.resuming import ResumableUpload, ResumableUploads
-from streamsvm.service.datasets.uploads import MoreRows, NewDataset, Upload, end_change, given_up, too_slow, undo_change
+from streamsvm.service.datasets.uploads import MoreRows, NewDataset, Upload, end_change, given_up, undo_change
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.store import Store
@@ -69,7 +69,9 @@ class Uploads:
             await _ended(task)
             raise
         if task.cancelled():
-            raise too_slow() if upload in self._too_slow else given_up()
+            if upload in self._too_slow:
+                raise ServiceError("too_slow", "the upload came too slowly, and another one waited")
+            raise given_up()
         task.result()
 
     async def give_up(self, dataset_id: str) -> bool:

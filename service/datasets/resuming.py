@@ -75,8 +75,10 @@ class ResumableUpload:
         self._check_offset(offset)  # before the request under way is interrupted: it may be the one that is right
         await self.interrupt()
         self._check_offset(offset)
-        if length is not None:
-            self._set_length(length)
+        if length is not None:  # every request that says it must say the same number
+            if self.length not in (None, length) or length < self.offset:
+                raise self._length_mismatch()
+            self.length = length
         sending = self._sending = asyncio.ensure_future(self._send(chunks, is_last))
         self._parts.resume()
         sending.add_done_callback(self._sent)
@@ -140,16 +142,10 @@ class ResumableUpload:
 
     def _check_offset(self, offset: int) -> None:
         if self.is_complete:
-            raise upload_complete()
+            raise ServiceError("upload_complete", "the upload is complete", "Look at its dataset.")
         if offset != self.offset:
             message = f"the upload goes on at byte {self.offset}, not at {offset}"
             raise ServiceError("upload_offset_mismatch", message, "Send the rest from there.", {"byte": self.offset})
-
-    def _set_length(self, length: int) -> None:
-        """Set the number of bytes of the whole upload; every request that says it must say the same number."""
-        if self.length not in (None, length) or length < self.offset:
-            raise self._length_mismatch()
-        self.length = length
 
     def _length_mismatch(self) -> ServiceError:
         return ServiceError(
@@ -213,11 +209,6 @@ class ResumableUploads:
                     self._failures.popitem(last=False)
         elif error is not None:
             _log.error("an upload ended in an error that nobody foresaw", exc_info=error)
-
-
-def upload_complete() -> ServiceError:
-    """Make the error of a request that continues an upload whose bytes have all come."""
-    return ServiceError("upload_complete", "the upload is complete", "Look at its dataset.")
 
 
 class _BodyParts:

@@ -177,11 +177,6 @@ class MoreRows(Upload):
         self._store.later(partial(end_change, self._store, self._directory))
 
 
-def too_slow() -> ServiceError:
-    """Make the error of an upload that came too slowly, and was ended for another one."""
-    return ServiceError("too_slow", "the upload came too slowly, and another one waited")
-
-
 def given_up(why: str = "Its dataset was deleted meanwhile.") -> ServiceError:
     """Make the error of an upload that was given up, and say why."""
     return ServiceError("given_up", "the upload was given up", why)

@@ -24,7 +24,7 @@ def dataset_view(
     }
     if manifest is None:
         return shown
-    least, total, largest = manifest.Qii_spread
+    weights, (least, total, largest) = manifest.weights, manifest.Qii_spread
     return {
         **shown,
         "uid": manifest.uid,
@@ -32,7 +32,8 @@ def dataset_view(
         "features": manifest.n_features,
         "non_zeros": manifest.nnz,
         **_labels(manifest),
-        "weights": _weights(manifest),
+        "weights": weights
+        and {"sum": weights.total, "min": weights.least, "max": weights.largest, "zero_rows": weights.zeros},
         "has_groups": manifest.has_groups,
         "index_base": manifest.index_base,
         "longest_row": manifest.longest_row,
@@ -139,13 +140,6 @@ def _labels(manifest: Manifest) -> dict[str, Any]:
     if manifest.label_names:
         return {"label_type": "string", "label_range": None, "label_counts": dict(sorted(counts.items()))}
     return {"label_type": "number", "label_range": manifest.label_range, "label_counts": counts}
-
-
-def _weights(manifest: Manifest) -> dict[str, Any] | None:
-    if manifest.weights is None:
-        return None
-    weights = manifest.weights
-    return {"sum": weights.total, "min": weights.least, "max": weights.largest, "zero_rows": weights.zeros}
 
 
 def block_view(block: BlockInfo) -> dict[str, int]:

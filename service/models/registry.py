@@ -20,7 +20,7 @@ from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecordi
 from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
 from streamsvm.storage.features.statistics import read_statistics
-from streamsvm.storage.models.model_file import Model, ModelHead, read_head, read_model, write_model
+from streamsvm.storage.models.model_file import ModelHead, read_head, read_model, write_model
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "score", "heaviest", "threshold")
 
@@ -86,7 +86,7 @@ def cut_model(settings: Settings, store: Store, reference: str, threshold: float
     Raises ServiceError unknown_model, unknown_alias, threshold_range, out_of_space.
     """
     record = store.model(reference)
-    model = cut_at(load_model(settings, record["id"]), threshold)
+    model = cut_at(read_model(settings.models / record["id"]), threshold)
     directory = settings.models / new_id("mdl")
     mark(directory)
     try:
@@ -97,7 +97,7 @@ def cut_model(settings: Settings, store: Store, reference: str, threshold: float
         remove(directory)
         raise
     unmark(directory)
-    return model_view(store.model(directory.name), load_head(settings, directory.name))
+    return model_view(store.model(directory.name), read_head(directory))
 
 
 def model_bytes(settings: Settings, model_id: str) -> int:
@@ -105,16 +105,6 @@ def model_bytes(settings: Settings, model_id: str) -> int:
     with suppress(FileNotFoundError):
         return sum(path.stat().st_size for path in (settings.models / model_id).iterdir())
     return 0
-
-
-def load_model(settings: Settings, model_id: str) -> Model:
-    """Read a recorded model."""
-    return read_model(settings.models / model_id)
-
-
-def load_head(settings: Settings, model_id: str) -> ModelHead:
-    """Read a recorded model without its weights."""
-    return read_head(settings.models / model_id)
 
 
 def model_file(
@@ -126,8 +116,8 @@ def model_file(
     The file is written anew from checked weights at each call: no stored copy can go bad.
     The caller closes the file. Raises ModelFormatError, or ServiceError answer_too_large, out_of_space.
     """
-    model = load_model(settings, record["id"])
-    formats = model_view(record, load_head(settings, record["id"]))["formats"]
+    directory = settings.models / record["id"]
+    model, formats = read_model(directory), model_view(record, read_head(directory))["formats"]
     format_ = format_ or formats[0]
     try:
         pieces = MODEL_FORMATS[format_].write(model)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from streamsvm.reader.parsers.tables.matching import Column
-from streamsvm.service.models.predicting.answers import shown_label
-from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor, shown_label
 from streamsvm.storage.rows.csr import Array
 
 Output = Array | list[dict[str, float]]
@@ -18,7 +17,7 @@ class PredictedBatch(NamedTuple):
     outputs  arrays (n,), or (n, n_classes) with a number for each of the model's labels; contributions are a list
     """
 
-    kept: list[Column]
+    kept: Sequence[Column]
     outputs: list[Output]
 
 
@@ -44,7 +43,7 @@ class OutputColumns:
         """Return the names of the outputs in a table, where each label has a column: probability_1, probability_2."""
         return [name for output in self.outputs for name in self._flat(output)]
 
-    def batch(self, prediction: Prediction, kept: list[Column]) -> PredictedBatch:
+    def batch(self, prediction: Prediction, kept: Sequence[Column] = ()) -> PredictedBatch:
         """Return the columns to write for a batch of predictions."""
         return PredictedBatch(kept, [self._values(output, prediction) for output in self.outputs])
 

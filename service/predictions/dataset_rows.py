@@ -12,28 +12,15 @@ from scipy import sparse
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.tables.matching import Column
-from streamsvm.service.models.predicting.input_match import check_base, match_dataset
+from streamsvm.service.models.predicting.input_match import match_dataset
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.feature_files import FeatureWords, read_words
-from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import INDEX, INDPTR, Array, Rows
 from streamsvm.storage.rows.segment import packed_bytes
 
 # Column of a dataset that can be copied to the predictions -> its Arrow type; text labels have the type string.
 KEPT = {"row": "int64", "label": "float64", "weight": "float64"}
-
-
-def check_fits(model: Model, manifest: Manifest) -> Array | None:
-    """Return the model's number of each feature of the dataset, (width,), see `Matched`; None: the same numbers.
-
-    Raises ServiceError if the rows were made in another way than the model's.
-    """
-    matched = match_dataset(model, manifest)
-    if matched.numbers is None:
-        check_base(model, manifest)
-    return matched.numbers
 
 
 def check_kept(keep: Sequence[str]) -> None:
@@ -127,7 +114,7 @@ class DatasetSource:
     @cached_property
     def _numbers(self) -> Array | None:
         """The model's number of each feature of the blocks, (width,); below 0: left out. None: the same numbers."""
-        matched = check_fits(self._predictor.model, self._manifest)
+        matched = match_dataset(self._predictor.model, self._manifest).numbers
         if is_of_strings(self._manifest.input) or (matched is None and not self._dataset.has_own_order):
             return None
         numbers = self._dataset.numbers if matched is None else matched[self._dataset.numbers]

@@ -15,13 +15,14 @@ from typing import Any
 from streamsvm.reader.errors import InputError
 from streamsvm.service.errors import ModelFormatError, ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.models.registry import load_model, model_bytes
+from streamsvm.service.models.registry import model_bytes
 from streamsvm.service.predictions.engine import LEAST_BYTES_PER_SECOND, Engine, PredictionProgress, SignsOfLife
 from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
 from streamsvm.service.predictions.spec import PROGRESS, PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.settings import Settings
 from streamsvm.storage.errors import OutOfSpace, StorageError
 from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.models.model_file import read_model
 from streamsvm.storage.run.failure import leave_word
 
 ASKED, RESULT, PIECES, SIGNS = "asked.json", "result.json", "pieces", "signs"
@@ -36,7 +37,7 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
     spec, model_id = PredictionSpec.model_validate(asked["spec"]), asked["model_id"]
     signs = SignsOfLife(directory / SIGNS)
     signs.give(model_bytes(settings, model_id) / LEAST_BYTES_PER_SECOND)
-    predictor = Predictor(load_model(settings, model_id))
+    predictor = Predictor(read_model(settings.models / model_id))
     destination = destination_of(settings, spec.destination)
     if asked["attempt"] == 1:  # a later one may find the file of an attempt that was killed at its end
         check_free(spec, destination)

@@ -9,20 +9,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import OPTIONS, InputOptions
 from streamsvm.reader.sources.files import LocalStore, check_installed, is_below, is_pattern, is_url, located
-from streamsvm.service.cluster.dataset.shards import check_here
-from streamsvm.service.datasets.importing import check_source, open_import
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.datasets.importing import check_source, open_import, setting_hint
+from streamsvm.service.datasets.registry import Datasets
+from streamsvm.service.errors import ServiceError, refusing
 from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.models.loaded import load_predictor
 from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
-from streamsvm.service.predictions.dataset_rows import check_fits, check_kept
+from streamsvm.service.models.predicting.input_match import match_dataset
+from streamsvm.service.predictions.dataset_rows import check_kept
 from streamsvm.service.predictions.request import FORMATS, OUTPUTS, USUAL_EXPLAINED, format_of_destination, outputs_of
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.table import RequestKey
 from streamsvm.service.settings import Settings
-from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.models.model_file import Model
 
 _LONGEST_NAME = 200  # bytes of a destination: while it is written, its name is longer
 PROGRESS = "progress.json"
@@ -123,10 +122,8 @@ def _check_source(spec: PredictionSpec) -> None:
         return
     if spec.options:
         raise ServiceError("bad_request", "options: a dataset has been read in already", "Leave options out.")
-    try:
+    with refusing(InputError):
         check_kept(spec.keep)
-    except InputError as error:
-        raise ServiceError.of(error.problem()) from None
 
 
 def sources_of(settings: Settings, source: str) -> list[str]:
@@ -187,15 +184,12 @@ def check_free(spec: PredictionSpec, destination: str) -> None:
 
 
 def _checked_url(settings: Settings, url: str) -> str:
-    try:
+    with refusing(InputError):
         location, prefixes = located(url), settings.export_destinations
         if is_pattern(location.path) or not any(is_below(url, prefix) for prefix in prefixes):
-            allowed = f"It allows {', '.join(prefixes)}." if prefixes else "It is not set."
-            hint = f"Whoever runs the service sets STREAMSVM_EXPORT_DESTINATIONS, such as s3://bucket/. {allowed}"
+            hint = setting_hint("STREAMSVM_EXPORT_DESTINATIONS", prefixes)
             raise ServiceError("export_forbidden", "the service does not write there", hint)
         check_installed(location)
-    except InputError as error:
-        raise ServiceError.of(error.problem()) from None
     return url
 
 
@@ -204,7 +198,7 @@ def _invalid() -> ServiceError:
     return ServiceError("export_invalid", "this names no file of the export directory", hint)
 
 
-def submit(store: Store, settings: Settings, spec: PredictionSpec, key: RequestKey | None) -> str:
+def submit(store: Store, settings: Settings, datasets: Datasets, spec: PredictionSpec, key: RequestKey | None) -> str:
     """Queue a prediction with the model that `spec.model` means now; return the prediction's id.
 
     Raises ServiceError for a model, source, destination or output that does not exist, is not allowed or does not fit,
@@ -213,26 +207,17 @@ def submit(store: Store, settings: Settings, spec: PredictionSpec, key: RequestK
     model_id = store.model(spec.model)["id"]
     predictor = load_predictor(settings, model_id)
     outputs_of(predictor, spec.outputs)
-    dataset_id = None if spec.dataset is None else _fitting_dataset(store, settings, spec.dataset, predictor.model)
-    try:
-        if spec.source is not None:
+    dataset_id = None
+    if spec.dataset is not None:
+        record, manifest = datasets.with_rows(spec.dataset)
+        match_dataset(predictor.model, manifest)
+        dataset_id = record["id"]
+    if spec.source is not None:
+        with refusing(InputError):
             sources_of(settings, spec.source)
-    except InputError as error:
-        raise ServiceError.of(error.problem()) from None
     check_free(spec, destination_of(settings, spec.destination))
     fields = spec.model_dump(by_alias=True)
     return store.add_prediction(model_id, fields, settings.max_queued_jobs, key, dataset_id)
-
-
-def _fitting_dataset(store: Store, settings: Settings, name: str, model: Model) -> str:
-    """Return the dataset's id. Raises ServiceError unless it is ready, on this machine, and fits the model."""
-    record = store.dataset(name)
-    if record["state"] != "ready":
-        raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
-    manifest = read_manifest(settings.datasets / record["id"])
-    check_here(manifest)
-    check_fits(model, manifest)
-    return record["id"]
 
 
 def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +230,7 @@ def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any
     return {
         **shown,
         "spec": record["spec"],
-        "progress": _figures(result or _progress(settings.predictions / record["id"]), _PROGRESS),
+        "progress": _figures(result or read_object(settings.predictions / record["id"] / PROGRESS), _PROGRESS),
         "result": result,
         "failure": record["failure"],
     }
@@ -257,8 +242,10 @@ def _figures(found: Any, names: tuple[str, ...] = (*_PROGRESS, "unknown_features
     return {name: found[name] for name in names} if is_whole else None
 
 
-def _progress(directory: Path) -> Any:
+def read_object(path: Path) -> dict[str, Any] | None:
+    """Read the object in a JSON file; return None without file or object. Raises OSError if the file is unreadable."""
     try:
-        return read_json((directory / PROGRESS).read_text())
-    except (OSError, ValueError):
+        found = read_json(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+    return found if isinstance(found, dict) else None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.models.predicting.predictor import shown_label
 from streamsvm.service.predictions.columns import Output, OutputColumns, PredictedBatch
 from streamsvm.storage.rows.csr import Array
 
@@ -27,44 +27,64 @@ class Writer(Protocol):
         """Join the pieces, which come in the order of rows, into the whole file."""
 
 
-class CsvWriter:
-    """Writes CSV: a line of names, then a line for each row. A missing value is an empty field."""
+class LineWriter:
+    """The base of writers of text, a line for each row."""
 
-    def __init__(self, columns: OutputColumns) -> None:
-        self._columns = columns
+    def head(self) -> bytes:
+        """Return the first line of the file, if it is that of no row."""
+        return b""
+
+    def lines(self, batch: PredictedBatch) -> bytes:
+        """Return the lines of a batch."""
+        raise NotImplementedError
 
     def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
-        """Write the batches of a unit as lines of CSV, without a line of names."""
-        for batch in batches:
-            kept = [_texts(column) for column in batch.kept]
-            named = zip(self._columns.output_names(), self._columns.flat(batch), strict=True)
-            outputs = [_cells(name, column) for name, column in named]
-            file.write(_lines(zip(*kept, *outputs, strict=True)))
+        """Write the lines of a unit's batches."""
+        file.writelines(map(self.lines, batches))
 
     def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
-        """Write the line of names, then the lines of the pieces."""
-        file.write(_lines([[*self._columns.kept, *self._columns.output_names()]]))
-        _append(pieces, file)
+        """Write the head, then the lines of the pieces, one piece after the other."""
+        file.write(self.head())
+        for path in pieces:
+            with path.open("rb") as piece:
+                shutil.copyfileobj(piece, file, 1 << 20)
 
 
-class NdjsonWriter:
+class CsvWriter(LineWriter):
+    """Writes CSV: a line of names, then a line for each row. A missing value is an empty field."""
+
+    def __init__(self, columns: OutputColumns, line_end: str = "\n") -> None:
+        self._columns, self._line_end = columns, line_end
+
+    def head(self) -> bytes:
+        """Return the line of names."""
+        return self._written([[*self._columns.kept, *self._columns.output_names()]])
+
+    def lines(self, batch: PredictedBatch) -> bytes:
+        """Return the lines of a batch."""
+        kept = [_texts(column) for column in batch.kept]
+        named = zip(self._columns.output_names(), self._columns.flat(batch), strict=True)
+        outputs = [_cells(name, column) for name, column in named]
+        return self._written(zip(*kept, *outputs, strict=True))
+
+    def _written(self, rows: Iterable[Iterable[Any]]) -> bytes:
+        text = io.StringIO()
+        csv.writer(text, lineterminator=self._line_end).writerows(rows)
+        return text.getvalue().encode()
+
+
+class NdjsonWriter(LineWriter):
     """Writes a JSON object a line for each row: first the copied columns, then fields as in the API's predictions."""
 
     def __init__(self, columns: OutputColumns) -> None:
-        self._columns = columns
         names = [*columns.kept, *columns.outputs]
         self._row = "{" + ",".join(json.dumps(name).replace("%", "%%") + ":%s" for name in names) + "}\n"
 
-    def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
-        """Write the batches of a unit as lines of JSON."""
-        for batch in batches:
-            kept = [[json.dumps(value, default=str) for value in _plain(column)] for column in batch.kept]
-            outputs = [_json(column) for column in batch.outputs]
-            file.write("".join(self._row % row for row in zip(*kept, *outputs, strict=True)).encode())
-
-    def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
-        """Write the lines of the pieces, one piece after the other."""
-        _append(pieces, file)
+    def lines(self, batch: PredictedBatch) -> bytes:
+        """Return the lines of a batch."""
+        kept = [[json.dumps(value, default=str) for value in _plain(column)] for column in batch.kept]
+        outputs = [_json(column) for column in batch.outputs]
+        return "".join(self._row % row for row in zip(*kept, *outputs, strict=True)).encode()
 
 
 def _parquet(columns: OutputColumns) -> Writer:
@@ -75,18 +95,6 @@ def _parquet(columns: OutputColumns) -> Writer:
 
 # format -> a function that makes its writer
 WRITERS: dict[str, Callable[[OutputColumns], Writer]] = {"csv": CsvWriter, "ndjson": NdjsonWriter, "parquet": _parquet}
-
-
-def _append(pieces: Iterable[Path], file: IO[bytes]) -> None:
-    for path in pieces:
-        with path.open("rb") as piece:
-            shutil.copyfileobj(piece, file, 1 << 20)
-
-
-def _lines(rows: Iterable[Iterable[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
 
 
 def _plain(column: Any) -> list[Any]:

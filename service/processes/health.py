@@ -61,15 +61,6 @@ def unlock(descriptor: int) -> None:
     os.close(descriptor)
 
 
-def api_answers(port: int) -> bool:
-    """Return whether the api on this machine is ready for requests."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready", timeout=_ANSWER_SECONDS):
-            return True
-    except OSError:
-        return False
-
-
 def worker_is_there(data_dir: Path) -> bool:
     """Return whether a worker has the data directory and gives signs of life."""
     sign = last_sign(data_dir, "worker")
@@ -84,7 +75,11 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path)
     options = parser.parse_args()
     if options.process == "api":
-        return 0 if api_answers(options.port) else 1
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{options.port}/v2/health/ready", timeout=_ANSWER_SECONDS).close()
+        except OSError:
+            return 1
+        return 0
     return 0 if worker_is_there(Settings.from_environment(options.data_dir).data_dir) else 1
 
 

@@ -5,13 +5,12 @@ No threads, no waiting; the files and the mathematics are those of two processes
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.stream.process import Reader
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import refusing
 from streamsvm.service.jobs.lanes.runner import Run
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.cache import CacheReader
@@ -46,7 +45,7 @@ class InlineRun(Run):
 
     def start(self) -> None:
         """Let the reader fill the cache as far as it can, then make the trainer."""
-        with _told():
+        with refusing(StorageError):
             self._reader = Reader(self.directory)
             while self._reader.step():
                 pass
@@ -57,7 +56,7 @@ class InlineRun(Run):
         """Train for a while. Returns whether training has ended and the certificate is made."""
         assert self._trainer is not None, "start() comes first"
         end = time.monotonic() + _POLL_SECONDS
-        with _told(), self._history.open("a") as history:
+        with refusing(StorageError), self._history.open("a") as history:
             while self._trainer.stop_reason is None:
                 if (told := self._trainer.step()) is not None:
                     history.write(json.dumps(told) + "\n")
@@ -77,12 +76,3 @@ class InlineRun(Run):
     def _make_shared(self, *args: Any) -> SharedState:
         assert self._reader is not None
         return Turns(self._reader.step, *args)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Raise a StorageError of reader or trainer as a ServiceError of the job."""
-    try:
-        yield
-    except StorageError as error:
-        raise ServiceError(error.code, error.message, error.hint) from error

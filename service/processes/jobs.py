@@ -79,8 +79,10 @@ class RecordedAttempt:
             has_ended = self.run.poll()
         except ServiceError as error:
             JobLog(_log, self.record["id"]).warning(error.message)
-            if error.code == CheckpointUnsound.code:
-                self._distrust_checkpoint()
+            if error.code == CheckpointUnsound.code and self.checkpoint:
+                # The checkpoint that the run has made since is not to be trusted, either.
+                for path in (self.checkpoint.path, self.checkpoint.path.with_name(UNSURE_SLOT)):
+                    path.unlink(missing_ok=True)
             if error.code in LASTING:
                 raise
             raise Crash(error.code, error.message, error.hint) from error
@@ -108,12 +110,6 @@ class RecordedAttempt:
             self.slowdowns = found
             for each in new:
                 JobLog(_log, job_id).warning("%s: %s", each["code"], each["message"])
-
-    def _distrust_checkpoint(self) -> None:
-        """Remove the checkpoint of the run, which was not sound, and the checkpoint that the run has made since."""
-        if self.checkpoint:
-            for path in (self.checkpoint.path, self.checkpoint.path.with_name(UNSURE_SLOT)):
-                path.unlink(missing_ok=True)
 
 
 class _RunningJob(NamedTuple):

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from streamsvm.service.errors import DIED, STALLED, Crash, ServiceError, is_full
 from streamsvm.service.forks.fork_server import Forked, fork
-from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.models.registry import model_bytes
 from streamsvm.service.predictions.engine import silence_of
 from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT, SIGNS
 from streamsvm.service.predictions.request import remove_unfinished
-from streamsvm.service.predictions.spec import destination_of
+from streamsvm.service.predictions.spec import destination_of, read_object
 from streamsvm.service.processes.work import Needs, Work, lacks
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
@@ -104,7 +103,7 @@ class PredictionWork(Work):
     def _conclude(self, record: dict[str, Any], code: int) -> None:
         """Record the outcome of a process that ended with this exit code; without result or failure, it crashed."""
         directory = self._directory(record)
-        result = _read_object(directory / RESULT) if code == 0 else None
+        result = read_object(directory / RESULT) if code == 0 else None
         failure = told(directory, code) if code in (FAILED, OutOfSpace.exit_code) else None
         if result is not None:
             self._end(record, "succeeded", result=result)
@@ -129,19 +128,10 @@ class PredictionWork(Work):
         root = self._settings.predictions
         for directory in root.iterdir() if root.is_dir() else ():
             try:
-                record = self._store.prediction(directory.name)
+                record = self._store.job(directory.name, self.kind)
             except ServiceError:
-                asked = _read_object(directory / ASKED) or {}
+                asked = read_object(directory / ASKED) or {}
                 record = {"id": directory.name, "state": "cancelled", "spec": asked.get("spec")}
             if not PREDICTION_STATES.get(record["state"]):
                 with self._tidying(record):
                     self._tidy(record)
-
-
-def _read_object(path: Path) -> dict[str, Any] | None:
-    """Read the object in a JSON file; return None without file or object. Raises OSError if the file is unreadable."""
-    try:
-        found = read_json(path.read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -88,10 +88,6 @@ def _restore(state: State, checkpoint: Checkpoint) -> None:
         array[:] = kept
     for name, value in checkpoint.about["control"].items():
         state.control[name] = value
-    _restore_lanes(state, checkpoint)
-
-
-def _restore_lanes(state: State, checkpoint: Checkpoint) -> None:
     if "lanes" in checkpoint.names:
         kept = checkpoint["lanes"]
         for name in kept.dtype.names or ():  # an earlier version stored fewer figures
@@ -168,18 +164,12 @@ class ProcessRun(Run):
     def hand_back(self) -> None:
         """Have the trainer make a checkpoint and end, if it can within seconds. Raises what `poll` raises."""
         deadline = time.monotonic() + HAND_BACK_SECONDS
-        while self.request_hand_back() and time.monotonic() < deadline:
-            if self.poll() or self.has_handed_back:
+        self.control["hand_back"] = 1  # it looks at that after the current section of its work
+        while time.monotonic() < deadline:
+            has_section = self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
+            if not has_section or self.poll() or self.has_handed_back:
                 break
             time.sleep(_POLL_SECONDS)
-
-    def request_hand_back(self) -> bool:
-        """Ask the trainer to make a checkpoint and end after the current section of its work.
-
-        Returns False if no section is under way: training has not begun, or a certificate is being made.
-        """
-        self.control["hand_back"] = 1
-        return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
 
     def _silence(self, name: str) -> float:
         heard = self._started, self.control[_HEARTBEAT.format(name)], silent_until(self.control, name)

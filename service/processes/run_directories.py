@@ -28,16 +28,13 @@ class RunDirectories:
     def place(self, record: dict[str, Any], lane: int, run_bytes: int) -> Path:
         """Return a path for a new run directory, with `run_bytes` bytes of files. No two attempts share a path."""
         base = self._settings.cache_dir
-        if not has_room(base, run_bytes + self._still_to_come(base)):
+        self._placed = {directory: size for directory, size in self._placed.items() if directory.is_dir()}
+        to_come = sum(max(0, size - _taken(path)) for path, size in self._placed.items() if path.parent == base)
+        if not has_room(base, run_bytes + to_come):
             base = self._settings.jobs
         directory = base / f"{self._prefix}{record['id']}-{len(record['transitions'])}-{lane}"
         self._placed[directory] = run_bytes
         return directory
-
-    def _still_to_come(self, base: Path) -> int:
-        """Return the bytes that placed runs below `base` will still take."""
-        self._placed = {directory: size for directory, size in self._placed.items() if directory.is_dir()}
-        return sum(max(0, size - _taken(path)) for path, size in self._placed.items() if path.parent == base)
 
     def show(self, job_id: str, directory: Path) -> None:
         """Link the run directory from the job's directory, where the api reads the state of a running job."""

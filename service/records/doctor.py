@@ -67,7 +67,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
     _refuse_none(settings)
     try:
         check_store(settings)
-        store = _open(settings)
+        check_sound(settings.database, "integrity_check")
+        store = Store(settings.database)
     except ServiceError as error:
         yield Finding("store", settings.database.name, error.code, error.message)
         if error.code != CORRUPT:
@@ -94,15 +95,6 @@ def examine_dataset(settings: Settings, name: str) -> Iterator[Finding]:
 def _refuse_none(settings: Settings) -> None:
     if not settings.database.exists() and not content(settings) and read_id(settings) is None:
         raise ServiceError("no_data_dir", "this is no data directory of a service", "Say where it is with --data-dir.")
-
-
-def _open(settings: Settings) -> Store:
-    with sqlite3.connect(f"file:{settings.database}?mode=ro", uri=True) as connection:
-        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    connection.close()
-    if verdict != "ok":
-        raise sqlite3.DatabaseError(verdict)
-    return Store(settings.database)
 
 
 def _datasets(settings: Settings, store: Store) -> Iterator[Finding]:

@@ -234,9 +234,8 @@ def _check_no_alias(connection: sqlite3.Connection, name: str, version: int) -> 
 
 def _check_move(connection: sqlite3.Connection, name: str, alias: str, expected: int | None) -> int:
     """Return an alias's newest move, 0 without the alias. Raises ServiceError alias_moved if another is expected."""
-    newest = "SELECT id, version FROM alias_moves WHERE name = ? AND alias = ? ORDER BY id DESC LIMIT 1"
-    row = connection.execute(newest, (name, alias)).fetchone()
-    move = row["id"] if row and row["version"] is not None else 0
+    row = connection.execute(_ALIAS_MOVE, (name, alias)).fetchone()
+    move = row["move"] if row and row["version"] is not None else 0
     if expected is not None and expected != move:
         raise ServiceError("alias_moved", f"alias {alias} has been moved", "Look at where it points now.")
     return move

@@ -78,7 +78,9 @@ def check_store(settings: Settings) -> None:
     """Raise ServiceError store_missing, store_foreign or store_corrupt if this store must not be used."""
     # The store is read last: if another process is just making it, it already has the id and records found before.
     directory_id, ids = read_id(settings), content(settings)
-    _check_files(settings.database)
+    for path in (settings.database.with_name(f"{settings.database.name}{ending}") for ending in ("", *_ENDINGS)):
+        if path.exists() and not path.is_file():
+            raise ServiceError(CORRUPT, f"{path} is damaged: it is no file", RESTORE)
     if is_blank(settings.database):
         if directory_id or ids:
             why = f"there are {len(ids)} datasets, models and jobs" if ids else "the directory has been used"
@@ -87,13 +89,6 @@ def check_store(settings: Settings) -> None:
     check_sound(settings.database)
     if is_foreign(read_contents(settings.database), directory_id, ids):
         raise ServiceError(FOREIGN, f"{settings.database} is not the store of what is in {settings.data_dir}", RESTORE)
-
-
-def _check_files(database: Path) -> None:
-    """Raise ServiceError store_corrupt if one of the store's files is no regular file."""
-    for path in (database, *(database.with_name(f"{database.name}{ending}") for ending in _ENDINGS)):
-        if path.exists() and not path.is_file():
-            raise ServiceError(CORRUPT, f"{path} is damaged: it is no file", RESTORE)
 
 
 def is_foreign(store: StoreContents, directory_id: str | None, ids: frozenset[str]) -> bool:
@@ -124,11 +119,11 @@ def content(settings: Settings) -> frozenset[str]:
     return frozenset(path.name for kind in KINDS for path in strays(settings.data_dir / kind, ()))
 
 
-def check_sound(database: Path) -> None:
-    """Read the whole store; raise ServiceError store_corrupt if SQLite finds it damaged."""
+def check_sound(database: Path, check: str = "quick_check") -> None:
+    """Read the whole store by this check of SQLite's; raise ServiceError store_corrupt if SQLite finds it damaged."""
     try:
         with _opened(database) as connection:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (verdict,) = connection.execute(f"PRAGMA {check}(1)").fetchone()
     except sqlite3.DatabaseError as error:
         if (error.sqlite_errorcode & 0xFF) not in DAMAGED:
             raise

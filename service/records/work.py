@@ -103,10 +103,6 @@ class WorkRecords(Records):
         """The record of a job. Raises `unknown_job`, `unknown_prediction`."""
         return self._one(f"SELECT * FROM {kind}s WHERE id = ?", key, kind)
 
-    def prediction(self, prediction_id: str) -> dict[str, Any]:
-        """Return the record of a prediction. Raises ServiceError unknown_prediction."""
-        return self.job(prediction_id, "prediction")
-
     def jobs(
         self, state: str | None = None, before: str | None = None, most: int = -1, kind: Kind = "job"
     ) -> list[dict[str, Any]]:
@@ -115,10 +111,6 @@ class WorkRecords(Records):
             f"SELECT * FROM {kind}s WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
             state, before, before, most,
         )  # fmt: skip
-
-    def predictions(self, state: str | None = None, before: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Records of predictions, see `jobs`."""
-        return self.jobs(state, before, most, "prediction")
 
     def job_states(self) -> dict[str, str]:
         """Return job id -> state for all jobs, without reading the rest of their records."""

@@ -66,7 +66,8 @@ def test_documents_are_predicted(documents, content, kind, query):
     assert answer.status_code == 200, answer.text
     found = answer.json()
     values = [each["decision_value"] for each in found["predictions"]]
-    assert values == Predictor(documents.own).document_values(TEXTS).tolist()
+    (wanted,) = Predictor(documents.own).predict_documents(TEXTS)
+    assert values == wanted.decision_values.tolist()
     assert (found["rows"], found["unknown_features"]) == (3, 0)
 
 

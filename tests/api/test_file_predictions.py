@@ -94,7 +94,7 @@ def run(service, lane, prediction, *states: str) -> dict:
 
 def crash(service, lane, prediction) -> None:
     """Run the lane until it has seen the crash of the prediction."""
-    wait_for(lambda: lane.step() or service.store.prediction(prediction["id"])["crashes"] == 1)
+    wait_for(lambda: lane.step() or service.store.job(prediction["id"], "prediction")["crashes"] == 1)
 
 
 def the(lane):
@@ -144,7 +144,7 @@ def test_a_killed_prediction_goes_on(service, lane):
         if kills == 0:
             crash(service, lane, prediction)
     other = PredictionWork(service.settings, service.store)  # of a worker that has died
-    if service.store.prediction(prediction["id"])["state"] == "running":
+    if service.store.job(prediction["id"], "prediction")["state"] == "running":
         other.recover()
     lane.active.clear()
     ended = run(service, other, prediction, "succeeded", "failed")
@@ -304,7 +304,7 @@ def test_a_waiting_lane_reads_its_records_only_after_a_write(service, lane, monk
 
 def test_a_request_that_is_sent_again_makes_one_prediction(service):
     first, again = (submit(service, {"Idempotency-Key": "k"}) for _ in range(2))
-    assert first == again and len(service.store.predictions()) == 1
+    assert first == again and len(service.store.jobs(kind="prediction")) == 1
     other = service.request("POST", URL, json=asked(keep=[]), headers={"Idempotency-Key": "k"})
     check_problem(other, "idempotency_key_reused", 422)
 
@@ -317,8 +317,8 @@ def test_the_answer_waits_for_the_end(service):
 
 def test_who_waits_reads_the_record_only_after_a_write(service, monkeypatch):
     prediction, reads = submit(service), []
-    read = type(service.store).prediction
-    monkeypatch.setattr(type(service.store), "prediction", lambda *of: reads.append(time.monotonic()) or read(*of))
+    read = type(service.store).job
+    monkeypatch.setattr(type(service.store), "job", lambda *of: reads.append(time.monotonic()) or read(*of))
     monkeypatch.setattr("streamsvm.api.routes.predictions._LOOK_SECONDS", 0.001)
 
     def cancel():

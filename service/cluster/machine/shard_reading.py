@@ -15,7 +15,7 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.cluster.dataset.shards import Origin
-from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.service.errors import needing_space, refusing
 from streamsvm.storage.blocks.arriving import read_progress
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
 from streamsvm.storage.blocks.feature_files import FeatureWords, read_words
@@ -76,10 +76,8 @@ class ShardReading:
         own = self._directory
         if not self._found.done():
             return read_progress(staged_path(own)) or {}
-        try:
+        with refusing(InputError):
             found = self._found.result()
-        except InputError as error:
-            raise ServiceError.of(error.problem()) from error
         listed = Dataset(own).listed() if found.listed else np.zeros(0, INDEX)
         return ReadIn(found, read_statistics(own), read_words(own), read_profile(own), listed)
 

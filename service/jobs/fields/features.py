@@ -1,7 +1,6 @@
 """The feature maps that a job asks for: checks them, plans them for a dataset, and fits them to the dataset."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from streamsvm.reader.parsers.fasta import is_of_strings
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, refusing
 from streamsvm.service.hints import meant
 from streamsvm.service.jobs.fields.descriptions import form_of
 from streamsvm.storage.blocks.dataset import Dataset
@@ -54,7 +53,7 @@ def _named(each: str | dict[str, dict[str, Any]]) -> Named:
 def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
     """Plan a job's maps for the dataset. Raises ServiceError features_order, features_range, features_missing,
     no_statistics."""
-    with _telling():
+    with refusing(FeaturesError):
         FeatureMaps.planned(_shape(manifest), named_maps(spec.features))  # strings need a map; a bias is none
         maps = FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
         maps.check_row(manifest.longest_row)
@@ -69,7 +68,7 @@ def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
     manifest = dataset.manifest
     if not spec.features and not manifest.own_width:
         return None
-    with _telling():
+    with refusing(FeaturesError):
         planned = FeatureMaps.planned(_shape(manifest), named_maps(spec.features))
         fitted = planned.fitted(_statistics(planned, dataset))
     if not manifest.own_width:
@@ -79,7 +78,7 @@ def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
 
 def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
     """Return all maps of a job, fitted to the dataset, for rows with the feature numbers of the dataset's blocks."""
-    with _telling():
+    with refusing(FeaturesError):
         fitted = planned.fitted(_statistics(planned, dataset))
     return fitted.renumbered(dataset.in_own_order) if dataset.has_own_order else fitted
 
@@ -135,11 +134,3 @@ def _counted(dataset: Dataset) -> FeatureStatistics | None:
         if not found.add(rows.indptr, dataset.columns[rows.indices], rows.values):
             return None
     return found
-
-
-@contextmanager
-def _telling() -> Iterator[None]:
-    try:
-        yield
-    except FeaturesError as error:
-        raise ServiceError(error.code, error.message, error.hint) from None

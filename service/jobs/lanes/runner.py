@@ -116,12 +116,6 @@ class LaneRunner:
         self._found: CrossValidation | None = None  # of the lanes that are done
         self.is_stopped = False
 
-    def __enter__(self) -> "LaneRunner":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
     def run(self) -> Run | None:
         """The run that was started last; None before `start` and after `close`."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from streamsvm.reader.certificate.folds import HELD_OUT
 from streamsvm.reader.ingest.shuffle import PIECE_WORDS
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, refusing
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
 from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.fields.spec import JobSpec
@@ -346,10 +346,8 @@ def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, new
 
 def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
     """Plan a cache for rows of at most `longest_row` non-zeros. Raises ServiceError cache_too_small."""
-    try:
+    with refusing(CacheTooSmall):
         return plan_cache(cache_bytes, longest_row)
-    except CacheTooSmall as error:
-        raise ServiceError(error.code, error.message, error.hint) from None
 
 
 def _check_fits(spec: JobSpec, manifest: Manifest, memory: JobMemory, there_are: int) -> None:

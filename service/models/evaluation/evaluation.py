@@ -27,10 +27,10 @@ from streamsvm.reader.certificate.evaluation import (
 )
 from streamsvm.reader.certificate.ranking import WEIGHTED
 from streamsvm.reader.stream.piece_sources import Shuffled, Streamer
-from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.service.errors import ServiceError, needing_space, refusing
 from streamsvm.service.models.predicting.answers import first_names, shown_label
 from streamsvm.service.models.predicting.applied import Mapped
-from streamsvm.service.models.predicting.input_match import Matched, check_base, match_dataset
+from streamsvm.service.models.predicting.input_match import Matched, match_dataset
 from streamsvm.service.models.threshold import check_two_classes, threshold_by
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
@@ -67,9 +67,8 @@ def evaluate(model: Model, dataset: Dataset, curves: bool = False, threshold: st
     labels = _codes(model, manifest)
     _check(model, labels, manifest)
     matched = match_dataset(model, manifest)
-    if matched.numbers is None:
-        check_base(model, manifest)
-    applied, unknown = _applied(model, dataset, matched), _unknown_columns(matched)
+    applied, left_out = _applied(model, dataset, matched), matched.unknown_columns
+    unknown = {"unknown_columns": {"count": len(left_out), "names": first_names(left_out)}} if left_out else {}
     if model.is_regression:
         regression = RegressionPass(applied)
         _stream(dataset, regression, RowEncoder(is_regression=True))
@@ -91,11 +90,6 @@ def evaluate(model: Model, dataset: Dataset, curves: bool = False, threshold: st
     if threshold:
         drawn["threshold"] = threshold_by(threshold, ranking)
     return _view(model, manifest, two, {**_class_figures(model, two), **ranking.figures(), **drawn, **unknown})
-
-
-def _unknown_columns(matched: Matched) -> dict[str, Any]:
-    names = matched.unknown_columns
-    return {"unknown_columns": {"count": len(names), "names": first_names(names)}} if names else {}
 
 
 def _class_figures(model: Model, classes: ClassificationPass) -> dict[str, Any]:
@@ -217,12 +211,10 @@ def main(model: str, dataset: str, curves: str = "", threshold: str = "") -> int
     die_with_parent()
     os.nice(_NICE)
     try:
-        print(json.dumps(evaluate(read_model(Path(model)), Dataset(Path(dataset)), bool(curves), threshold)))
+        with refusing(StorageError):
+            print(json.dumps(evaluate(read_model(Path(model)), Dataset(Path(dataset)), bool(curves), threshold)))
     except ServiceError as error:
         print(json.dumps({"problem": error.problem()}))
-        return 1
-    except StorageError as error:
-        print(json.dumps({"problem": ServiceError(error.code, error.message, error.hint).problem()}))
         return 1
     return 0
 

@@ -64,14 +64,9 @@ def write(model: Model) -> Iterator[bytes]:
     check_holds("libsvm", checked(model))
     if model.vectors is None or model.is_regression:
         raise ModelFormatError("LIBSVM's text has no place for regression", "take the model as npz or onnx")
-    head = _head(model, int(np.count_nonzero(~_is_first(model.w))))
+    head = _head(model, int(np.count_nonzero(model.w <= 0)))
     parts = _parts(head, _without_zeros(model.vectors), model.w, model.index_base)
     return _batched(chain(parts, input_line(model)))
-
-
-def _is_first(beta: Array) -> Array:
-    """Return which vectors count for LIBSVM's first label, (n_vectors,) bool: those with a positive beta."""
-    return beta > 0
 
 
 def _head(model: Model, n_second: int) -> bytes:
@@ -95,8 +90,8 @@ def _without_zeros(vectors: SupportVectors) -> SupportVectors:
 def _parts(head: bytes, vectors: SupportVectors, beta: Array, index_base: int) -> Iterator[bytes]:
     yield head
     padded = _bounds(vectors, index_base)
-    # The order is stable, so that reading and writing a file again does not change it.
-    for s in np.argsort(~_is_first(beta), kind="stable"):
+    # Vectors of LIBSVM's first label come first. The order is stable: reading and writing a file again keeps it.
+    for s in np.argsort(beta <= 0, kind="stable"):
         place = slice(vectors.indptr[s], vectors.indptr[s + 1])
         indices, values = vectors.indices[place], vectors.values[place]
         if padded:

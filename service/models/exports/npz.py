@@ -220,14 +220,10 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
         raise ModelFormatError("the archive is compressed", "write it with numpy.savez, which does not compress")
     with archive.open(info) as member:
         shape, _, dtype = read_header(member)
-        _check_layout(name, shape, dtype)
+        kinds, dimensions = LAYOUT.get(name, FITTED_LAYOUT)
+        if not dtype.str.startswith(kinds) or len(shape) not in dimensions:
+            raise ModelFormatError(f"the array {name} is {dtype} of shape {shape}")
         # Before memory is taken, the shape in the header must agree with the member's size within the file.
         if math.prod(shape) * dtype.itemsize != info.file_size - member.tell() or info.file_size > info.compress_size:
             raise ModelFormatError(f"the array {name} is not as long as it says")
         return fill(np.empty(shape, dtype), member)
-
-
-def _check_layout(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    kinds, dimensions = LAYOUT.get(name, FITTED_LAYOUT)
-    if not dtype.str.startswith(kinds) or len(shape) not in dimensions:
-        raise ModelFormatError(f"the array {name} is {dtype} of shape {shape}")

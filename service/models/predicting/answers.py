@@ -4,49 +4,29 @@
 all of the input has been read: a fault anywhere in the input is answered by its problem, never by half an answer.
 """
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from typing import Any, NamedTuple, Protocol
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.explained import MOST_ROWS, Explained, joined
-from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor, shown_label
+from streamsvm.service.predictions.columns import OutputColumns
 from streamsvm.service.predictions.figures import PredictionFigures
-from streamsvm.storage.blocks.manifest import number_text
-from streamsvm.storage.models.model_file import Label
+from streamsvm.service.predictions.request import outputs_of
+from streamsvm.service.predictions.writers import CsvWriter, NdjsonWriter
+from streamsvm.service.room import RoomFile
 from streamsvm.storage.rows.csr import Array
 
 _PIECE_BYTES = 1 << 16
 _MOST_NAMES, MOST_CHARACTERS = 10, 40  # of the columns that an answer names
 _VALUE = np.dtype("<f8")
-
-
-class BinaryFile(Protocol):
-    """The file that holds the decision values."""
-
-    def write(self, data: bytes, /) -> int: ...
-    def read(self, count: int, /) -> bytes: ...
-    def seek(self, place: int, /) -> int: ...
-    def close(self) -> None: ...
-
-
-class PredictedPiece(NamedTuple):
-    """The predictions of some rows.
-
-    probabilities  None: the model has none
-    why            (base value, contributions) of each row; None: they were not asked for
-    """
-
-    labels: list[Any]
-    decision_values: list[Any]
-    probabilities: list[list[float]] | None
-    why: list[tuple[float, dict[str, float]]] | None
+BinaryFile = io.BytesIO | RoomFile  # that holds the decision values
 
 
 @dataclass(frozen=True)
@@ -69,7 +49,7 @@ class Predicted:
     judged: str | None
     explained: Sequence[Any] | None = None
 
-    def pieces(self) -> Iterator[PredictedPiece]:
+    def pieces(self) -> Iterator[Prediction]:
         """Yield the predictions in the order of rows, up to _PIECE_BYTES of decision values at a time."""
         self.values.seek(0)
         n_values = self.predictor.n_values
@@ -83,16 +63,19 @@ class Predicted:
         """Close the file of decision values; it has no name, so this also removes it."""
         self.values.close()
 
-    def _piece(self, decision_values: Array, begin: int) -> PredictedPiece:
-        probabilities = self.predictor.probabilities(decision_values)
-        labels = self.predictor.labels(decision_values).tolist()
-        why = None
+    def _piece(self, decision_values: Array, begin: int) -> Prediction:
+        labels, why = self.predictor.labels(decision_values), None
         if self.explained is not None:
+            base_values, contributions, against = self.explained
             rows = slice(begin, begin + len(decision_values))
-            why = list(zip(self.explained[0][rows], self.explained[1][rows], strict=True))
-        return PredictedPiece(
-            labels, decision_values.tolist(), None if probabilities is None else probabilities.tolist(), why
-        )
+            why = Explained(np.array(base_values[rows]), contributions[rows], against)
+        return Prediction(labels, decision_values, labels, 0, None, why)
+
+    @property
+    def columns(self) -> OutputColumns:
+        """The columns of the answer."""
+        why = () if self.explained is None else ("base_value", "contributions")
+        return OutputColumns(self.predictor, (), None, (*outputs_of(self.predictor, None), *why))
 
 
 def keep(predictor: Predictor, predictions: Iterable[Prediction], values: BinaryFile) -> Predicted:
@@ -145,17 +128,17 @@ def as_json(predicted: Predicted) -> Iterator[bytes]:
     against = f'"against":{json.dumps(predicted.explained[2])},' if predicted.explained else ""
     head = f'"rows":{predicted.rows},"unknown_features":{predicted.unknown_features},{columns}{judged}{against}{labels}'
     yield f'{{{head}"predictions":['.encode()
-    comma = ""
-    for piece in predicted.pieces():
-        yield (comma + ",".join(_objects(predicted, piece))).encode()
-        comma = ","
+    comma = b""
+    for lines in as_lines(predicted):
+        yield comma + b",".join(lines.splitlines())
+        comma = b","
     yield b"]}\n"
 
 
 def as_lines(predicted: Predicted) -> Iterator[bytes]:
     """Write the predictions of `as_json`, one object a line."""
-    for piece in predicted.pieces():
-        yield "".join(f"{line}\n" for line in _objects(predicted, piece)).encode()
+    columns = predicted.columns
+    return map(NdjsonWriter(columns).lines, map(columns.batch, predicted.pieces()))
 
 
 def as_csv(predicted: Predicted) -> Iterator[bytes]:
@@ -164,20 +147,15 @@ def as_csv(predicted: Predicted) -> Iterator[bytes]:
     With more than two classes there is a column decision_value_LABEL for each, and with probabilities a column
     probability_LABEL for each. Explained predictions have base_value, and contributions as a JSON object.
     """
-    yield _csv_lines([_columns(predicted.predictor) + (["base_value", "contributions"] if predicted.explained else [])])
-    for piece in predicted.pieces():
-        yield _csv_lines(_cells(predicted.predictor, *row) for row in _rows(piece))
+    columns = predicted.columns
+    writer = CsvWriter(columns, "\r\n")
+    return chain([writer.head()], map(writer.lines, map(columns.batch, predicted.pieces())))
 
 
 def as_text(predicted: Predicted) -> Iterator[bytes]:
     """Write the predicted label or value of each row on a line, as LIBLINEAR's predict does."""
     for piece in predicted.pieces():
-        yield "".join(f"{shown_label(label)}\n" for label in piece.labels).encode()
-
-
-def shown_label(label: Label) -> str:
-    """Return a label as text: a number has as few digits as read back exactly, and a whole number no decimal point."""
-    return label if isinstance(label, str) else number_text(label)
+        yield "".join(f"{shown_label(label)}\n" for label in piece.labels.tolist()).encode()
 
 
 def first_names(columns: Sequence[str]) -> list[str]:
@@ -191,46 +169,3 @@ ANSWERS: dict[str, Callable[[Predicted], Iterator[bytes]]] = {
     "text/csv": as_csv,
     "text/plain": as_text,
 }
-
-
-def _rows(piece: PredictedPiece) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Yield the label, decision values, probabilities and `why` of each row; None for what there is none of."""
-    columns = piece.labels, piece.decision_values, piece.probabilities or repeat(None), piece.why or repeat(None)
-    return zip(*columns, strict=False)
-
-
-def _objects(predicted: Predicted, piece: PredictedPiece) -> Iterator[str]:
-    for label, values, probabilities, why in _rows(piece):
-        more = "" if why is None else f',"base_value":{_json(why[0])},"contributions":{json.dumps(why[1])}'
-        if predicted.predictor.is_regression:
-            yield f'{{"value":{_json(values)}{more}}}'
-        else:
-            more = more if probabilities is None else f',"probability":{_json(probabilities)}{more}'
-            yield f'{{"label":{json.dumps(label)},"decision_value":{_json(values)}{more}}}'
-
-
-def _json(value: Any) -> str:
-    """Write a number or a list of numbers as JSON; an infinite number becomes null."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_json, value))}]"
-    return json.dumps(value) if abs(value) < np.inf else "null"
-
-
-def _columns(predictor: Predictor) -> list[str]:
-    if predictor.is_regression:
-        return ["value"]
-    classes = [shown_label(label) for label in predictor.classes]
-    values = [f"decision_value_{name}" for name in classes] if predictor.n_values else ["decision_value"]
-    probabilities = [f"probability_{name}" for name in classes] if predictor.has_probabilities else []
-    return ["label", *values, *probabilities]
-
-
-def _cells(predictor: Predictor, label: Any, values: Any, probabilities: list[float] | None, why: Any) -> list[Any]:
-    cells, more = values if isinstance(values, list) else [values], [] if why is None else [why[0], json.dumps(why[1])]
-    return [*cells, *more] if predictor.is_regression else [shown_label(label), *cells, *(probabilities or []), *more]
-
-
-def _csv_lines(rows: Iterable[list[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode()

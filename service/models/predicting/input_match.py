@@ -42,11 +42,12 @@ class Matched(NamedTuple):
 def match_dataset(model: Model, manifest: Manifest) -> Matched:
     """Match a dataset's features to a model's.
 
-    Raises ServiceError input_mismatch, column_missing, header_differs, column_count.
+    Raises ServiceError input_mismatch, index_base_mismatch, column_missing, header_differs, column_count.
     """
     ours, theirs = model.about.get("input"), manifest.input
     if theirs is None or "columns" not in theirs or (ours is not None and "columns" not in ours):
         check_input(ours, theirs)
+        check_base(model, manifest)
         return Matched(None, [])
     if ours is None and theirs["categorical"]:
         raise _mismatch("categorical")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
@@ -26,6 +25,7 @@ from streamsvm.service.models.predicting.explained import Explained, Explainer
 from streamsvm.service.models.predicting.raw_rows import TableRows
 from streamsvm.service.models.predicting.rows_read import InputNumbering, ParserMaker, opened
 from streamsvm.storage.blocks.feature_files import FeatureWords
+from streamsvm.storage.blocks.manifest import number_text
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import NUMBERED, Label, Model
@@ -241,11 +241,6 @@ class Predictor:
         for rows in parser.rows_of(documents):
             yield from self.predictions(rows, words_of(parser))
 
-    def document_values(self, documents: Sequence[str]) -> Array:
-        """Return decision values (n,) float64, or (n, n_classes), of documents. Raises as `predict_documents` does."""
-        no_rows = self.decision_values(sparse.csr_matrix((0, self.n_features)))
-        return np.concatenate([no_rows, *(each.decision_values for each in self.predict_documents(documents))])
-
     def numbering(self, index_base: IndexBase) -> InputNumbering:
         """Make the numbering of an input whose first feature has the number `index_base`."""
         return InputNumbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
@@ -279,6 +274,11 @@ class Predictor:
                 hint="remove the features the model was not trained with, or predict without strict",
             )
         return count
+
+
+def shown_label(label: Label) -> str:
+    """Return a label as text: a number has as few digits as read back exactly, and a whole number no decimal point."""
+    return label if isinstance(label, str) else number_text(label)
 
 
 def words_of(parser: Parser) -> FeatureWords | None:

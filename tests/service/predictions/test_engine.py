@@ -175,7 +175,7 @@ def test_documents_in_parquet(tmp_path):
         for kind in ("parquet", "csv")
     )
     assert here["n"].to_pylist() == list(map(int, there["n"].to_pylist())) == list(range(500))
-    expected = Predictor(model).document_values(words).tolist()
+    expected = [value for each in Predictor(model).predict_documents(words) for value in each.decision_values.tolist()]
     assert here["decision_value"].to_pylist() == there["decision_value"].to_pylist() == expected
 
 

@@ -80,7 +80,7 @@ class Bench:
         self.step()
 
     def state(self, prediction):
-        return self.store.prediction(prediction)["state"]
+        return self.store.job(prediction, "prediction")["state"]
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_an_end_that_cannot_be_recorded_is_later(bench, monkeypatch, operation, 
     bench.end(code, result)
     assert bench.state(first) == "running" and len(bench.children) == 1
     wait_for(lambda: bench.state(first) == state)
-    assert bench.store.prediction(first)["crashes"] == (code != 0)
+    assert bench.store.job(first, "prediction")["crashes"] == (code != 0)
 
 
 def test_a_prediction_that_cannot_be_begun_nor_put_back_is_put_back_later(bench, monkeypatch):
@@ -138,7 +138,7 @@ def test_a_lack_is_waited_for(bench, number):
     for _ in range(5):
         bench.now += 40
         bench.step()
-    assert (bench.state(first), bench.store.prediction(first)["crashes"]) == ("queued", 0)
+    assert (bench.state(first), bench.store.job(first, "prediction")["crashes"]) == ("queued", 0)
     bench.now += 61
     bench.step()
     assert bench.state(first) == "running"
@@ -151,7 +151,7 @@ def test_a_full_disk_is_told_though_its_word_found_no_room(bench, monkeypatch):
     monkeypatch.setattr(process, "leave_word", lambda directory, *_: (directory / "failure.json").touch())
     monkeypatch.setattr("os.nice", lambda _: 0)
     bench.end(process.main(str(bench.settings.data_dir), first), None)
-    failure = bench.store.prediction(first)["failure"]
+    failure = bench.store.job(first, "prediction")["failure"]
     assert failure["code"] == "out_of_space" and failure["hint"]
 
 
@@ -163,7 +163,7 @@ def test_a_record_that_cannot_be_read_costs_itself(bench, damage):
     bench.step()
     for _ in range(bench.settings.max_crashes):
         bench.end(FAILED, None)
-    assert (bench.state(bad), bench.store.prediction(bad)["failure"]["code"]) == ("failed", "crash_loop")
+    assert (bench.state(bad), bench.store.job(bad, "prediction")["failure"]["code"]) == ("failed", "crash_loop")
     bench.end()
     assert bench.state(next_one) == "succeeded"
 
@@ -175,7 +175,7 @@ def test_a_process_without_a_result_has_crashed(bench, text):
     if text is not None:
         (bench.settings.predictions / first / RESULT).write_text(text)
     bench.end(result=None)
-    again = bench.store.prediction(first)
+    again = bench.store.job(first, "prediction")
     assert (again["state"], again["crashes"], again["attempt"]) == ("running", 1, 2)
     bench.end()
     assert bench.state(first) == "succeeded"
@@ -205,7 +205,7 @@ def test_a_record_is_claimed_and_read_or_neither(bench, monkeypatch, kind):
     made = bench.submit() if kind == "prediction" else bench.store.add_job(dataset, {})
     with monkeypatch.context() as patch:
         error = sqlite3.OperationalError("unable to open database file")
-        patch.setattr(Store, kind, lambda *_: (_ for _ in ()).throw(error))
+        patch.setattr(Store, "job", lambda *_: (_ for _ in ()).throw(error))
         claimed = bench.store.claim(made, kind)
     assert claimed["id"] == made and claimed["state"] == "running"
 
@@ -213,7 +213,7 @@ def test_a_record_is_claimed_and_read_or_neither(bench, monkeypatch, kind):
 def test_two_predictions_into_one_file_do_not_replace_each_other(bench, monkeypatch):
     """The second was submitted before the first had made it. A later attempt may find the file of its own."""
     (bench.settings.export_dir / "out.csv").write_text("of another")
-    monkeypatch.setattr("streamsvm.service.predictions.process.load_model", lambda *_: None)
+    monkeypatch.setattr("streamsvm.service.predictions.process.read_model", lambda *_: None)
     monkeypatch.setattr("streamsvm.service.predictions.process.Predictor", lambda _: None)
     for attempt, overwrite, code in ((1, False, "destination_exists"), (1, True, "goes on"), (2, False, "goes on")):
         monkeypatch.setattr(
