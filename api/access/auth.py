@@ -26,69 +26,24 @@ _TOKEN_NEEDED = (
     "and streamsvm token new NAME makes one."
 )
 
-SCOPES: dict[str, str] = {
-    # datasets
-    "listDatasets": "read",
-    "getDataset": "read",
-    "sampleDataset": "read",
-    "putDataset": "submit",
-    "getUpload": "submit",
-    "continueUpload": "submit",
-    "cancelUpload": "submit",
-    "appendRows": "submit",
-    "listBlocks": "read",
-    "removeBlock": "admin",
-    "deleteDataset": "admin",
-    # jobs
-    "listJobs": "read",
-    "getJob": "read",
-    "getJobHistory": "read",
-    "watchJob": "read",
-    "estimateJob": "read",
-    "submitJob": "submit",
-    "stopJob": "submit",
-    "resumeJob": "submit",
-    "cancelJob": "submit",
-    "deleteJob": "admin",
-    # models
-    "listModels": "read",
-    "getModel": "read",
-    "downloadModel": "read",
-    "predict": "read",
-    "evaluate": "read",
-    "deleteModel": "admin",
-    # predictions of files
-    "listPredictions": "read",
-    "getPrediction": "read",
-    "submitPrediction": "submit",
-    "cancelPrediction": "submit",
-    "deletePrediction": "admin",
-    # registered models
-    "listRegisteredModels": "read",
-    "getRegisteredModel": "read",
-    "getModelAlias": "read",
-    "registerModel": "submit",
-    "setThreshold": "submit",
-    "moveModelAlias": "submit",
-    "deleteModelAlias": "submit",
-    "deleteModelVersion": "admin",
-    "deleteRegisteredModel": "admin",
-    # service
-    "getInfo": "read",
-    "getMetrics": "read",
-    "getDocument": "read",
-    # pages
-    "showHome": "read",
-    "showDataset": "read",
-    "compareJobs": "read",
-    "showJob": "read",
-    "showModel": "read",
-    "showRegisteredModel": "read",
-    "showPredictions": "read",
-    "showPrediction": "read",
-    "showQueue": "read",
-    "showReference": "read",
+# scope -> operations that need it: of datasets, jobs, models, predictions of files, registered models, service, pages
+_OPERATIONS = {
+    "read": "listDatasets getDataset sampleDataset listBlocks "
+    "listJobs getJob getJobHistory watchJob estimateJob "
+    "listModels getModel downloadModel predict evaluate "
+    "listPredictions getPrediction "
+    "listRegisteredModels getRegisteredModel getModelAlias "
+    "getInfo getMetrics getDocument "
+    "showHome showDataset compareJobs showJob showModel showRegisteredModel showPredictions showPrediction "
+    "showQueue showReference",
+    "submit": "putDataset getUpload continueUpload cancelUpload appendRows "
+    "submitJob stopJob resumeJob cancelJob "
+    "submitPrediction cancelPrediction "
+    "registerModel setThreshold moveModelAlias deleteModelAlias",
+    "admin": "removeBlock deleteDataset deleteJob deleteModel deletePrediction deleteModelVersion "
+    "deleteRegisteredModel",
 }
+SCOPES = {operation: scope for scope, operations in _OPERATIONS.items() for operation in operations.split()}
 
 # Routes that need no token: login, health, static files.
 OPEN = {"showLogin", "login", "logout", "serverLive", "serverReady", "getStatic"}

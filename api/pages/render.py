@@ -1,6 +1,7 @@
 """Renders templates, and formats the numbers in them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,9 @@ def _is_unknown(value: Any) -> bool:
     return value is None or isinstance(value, jinja2.Undefined)
 
 
-def _count(number: Any) -> str:
-    return _UNKNOWN if _is_unknown(number) else f"{number:,}"
+def _or_dash(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return a filter that writes a value by `write`, and one that is not known as a dash."""
+    return lambda value: _UNKNOWN if _is_unknown(value) else write(value)
 
 
 def _short(number: Any, digits: int = 3) -> str:
@@ -77,29 +79,20 @@ def flat(spec: dict[str, Any]) -> dict[str, Any]:
     return general | spec.get("solver_options", {})
 
 
-def _size(size: Any) -> str:
-    return _UNKNOWN if _is_unknown(size) else format_size(size)
-
-
 def _place(at: dict[str, Any]) -> str:
     """Write the file and line of a fault, or the one of them that is known."""
     parts = [*([at["file"]] if "file" in at else []), *([f"line {at['line']}"] if "line" in at else [])]
     return f"{', '.join(parts)}: " if parts else ""
 
 
-def _time(at: Any) -> str:
+def _time(at: str) -> str:
     """Write a time to the minute; the title attribute has the seconds."""
-    return _UNKNOWN if _is_unknown(at) else f"{at[:10]} {at[11:16]}"
-
-
-def _duration(seconds: Any) -> str:
-    return _UNKNOWN if _is_unknown(seconds) else duration(seconds)
+    return f"{at[:10]} {at[11:16]}"
 
 
 def _scored(score: Any) -> str:
     """Write a score, such as "accuracy 0.857 ± 0.012"."""
-    words = _UNKNOWN if _is_unknown(score) else scored(score)
-    return words.replace("_", " ").replace("+-", "\N{PLUS-MINUS SIGN}")
+    return scored(score).replace("_", " ").replace("+-", "\N{PLUS-MINUS SIGN}")
 
 
 _ENVIRONMENT = jinja2.Environment(
@@ -110,7 +103,8 @@ _ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.globals |= {"FIGURES": FIGURES, "ESTIMATES": ESTIMATES}
+_ENVIRONMENT.filters.update(short=_short, place=_place, label=shown_label, field=_field, flat=flat, gap=gap_of)
 _ENVIRONMENT.filters.update(
-    count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field, flat=flat
-)
-_ENVIRONMENT.filters |= {"gap": gap_of, "duration": _duration, "scored": _scored, "in_words": input_words}
+    count=_or_dash("{:,}".format), size=_or_dash(format_size), time=_or_dash(_time), duration=_or_dash(duration),
+    scored=_or_dash(_scored), in_words=input_words,
+)  # fmt: skip

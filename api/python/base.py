@@ -111,10 +111,7 @@ _TRANSLATED = {
 class StreamEstimator(Callbacks, Predictions, TrainingRows):
     """An estimator that trains with the service's code; StreamSVC and StreamSVR have the parameters."""
 
-    C: Any
     loss: str
-    solver: str
-    features: Any
     bias: float | None
     cv: int | None
     validation: float | None

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from threading import Event, Lock
+from threading import Lock
 
 from streamsvm.api.requests.body import parse_object
 from streamsvm.reader.errors import InputError
@@ -82,22 +82,16 @@ def _of_json(predictor: Predictor, body: bytes, index_base: IndexBase) -> Iterat
     # A model of documents may be sent rows of hashed features.
     if predictor.reads_documents and not (isinstance(rows, list) and not any(isinstance(row, str) for row in rows)):
         return predictor.predict_documents(json_documents(fields))
-    table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
+    table, numbering = json_tables(fields, predictor.input, predictor.model.index_base), predictor.numbering(index_base)
     if table is None:
-        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base, predictor.n_features)), {}, None)
+        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base, predictor.model.n_features)), {}, None)
     return predictor.predict_table(table)
 
 
 class PredictionCode:
     """Loads the code that predicts a few rows by linear models in the event loop."""
 
-    def __init__(self) -> None:
-        self._loaded = Event()
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether `load` has succeeded, so that the event loop may predict."""
-        return self._loaded.is_set()
+    is_loaded = False  # whether `load` has succeeded, so that the event loop may predict
 
     def load(self) -> None:
         """Predict rows of every kind, so that code is loaded. An error is logged; threads then predict all rows."""
@@ -109,4 +103,4 @@ class PredictionCode:
         except Exception:
             _log.exception("threads predict all rows: the code of predictions could not be loaded")
         else:
-            self._loaded.set()
+            self.is_loaded = True

@@ -105,21 +105,21 @@ disable_created_metrics()
 
 
 class Metrics:
-    """The metrics of an app, in a Prometheus registry that only they use."""
+    """The metrics of an app, in a Prometheus `registry` that only they use."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         self._requests = Counter(
-            "streamsvm_http_requests", "Requests answered", ("method", "route", "status"), registry=self._registry
+            "streamsvm_http_requests", "Requests answered", ("method", "route", "status"), registry=self.registry
         )
         self._seconds = self._histogram(
             "streamsvm_http_request_duration_seconds", "From head to end", "method", "route", "status"
         )
-        self._rows = Counter("streamsvm_predicted_rows", "Rows predicted", registry=self._registry)
+        self._rows = Counter("streamsvm_predicted_rows", "Rows predicted", registry=self.registry)
         self._prediction_seconds = self._histogram(
             "streamsvm_prediction_duration_seconds", "From head until all predictions are known"
         )
-        self._registry.register(_MetricsCollector(settings, store))
+        self.registry.register(_MetricsCollector(settings, store))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request; `route` is the path of its route, `seconds` the time from head to end."""
@@ -134,11 +134,7 @@ class Metrics:
         self._prediction_seconds.observe(seconds)
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(name, text, labels, buckets=_BUCKETS, registry=self._registry)
-
-    def text(self) -> bytes:
-        """Return all metrics in Prometheus's text format."""
-        return generate_latest(self._registry)
+        return Histogram(name, text, labels, buckets=_BUCKETS, registry=self.registry)
 
 
 class _MetricsCollector(Collector):
@@ -218,4 +214,4 @@ _TEXT: Responses = {200: {"description": "The metrics", "content": {"text/plain"
 @router.get("/metrics", operation_id="getMetrics", response_class=Response, responses=_TEXT)
 def get_metrics(request: Request) -> Response:
     """Prometheus's text format."""
-    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -44,7 +44,7 @@ class DatasetUnit(NamedTuple):
 
 
 class DatasetSource:
-    """The rows of the dataset in a directory. Implements `_RowsToPredict` of engine.py.
+    """The rows of the dataset in a directory, which it cuts into units; it has the methods of `FileSource`.
 
     keep        names in KEPT: row (its number from 0, in the order in which rows were added), label, weight
     unit_bytes  approximate bytes of decoded rows in a unit

@@ -44,7 +44,7 @@ class PredictionFigures:
             return
         self.judged += len(labels)
         self.right += int((labels == expected).sum())
-        if not predictor.is_regression:
+        if not predictor.model.is_regression:
             self.unknown_labels += int((~np.isin(expected, np.array(predictor.model.labels))).sum())
         if labels.dtype.kind == "f":
             self.squares += float(((labels - expected) ** 2).sum())
@@ -65,7 +65,7 @@ class PredictionFigures:
         """Write the accuracy or mean squared error as text; return None if no row was judged."""
         if not self.judged:
             return None
-        if predictor.is_regression:
+        if predictor.model.is_regression:
             return f"mean squared error {self.squares / self.judged:.6g}"
         accuracy = f"accuracy {self.right / self.judged:.4%} ({self.right}/{self.judged})"
         if not self.unknown_labels:

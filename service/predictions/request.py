@@ -70,7 +70,7 @@ def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str,
     if wanted is not None and "contributions" in wanted:
         predictor.explaining(1)
         why = "base_value", "contributions"
-    if predictor.is_regression:
+    if predictor.model.is_regression:
         return "value", *why
     if wanted is None:
         return OUTPUTS[:3] if predictor.has_probabilities else OUTPUTS[:2]

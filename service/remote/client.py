@@ -53,8 +53,7 @@ class Client(Connection):
 
     def jobs(self, state: str | None = None) -> Iterator[RemoteJob]:
         """Yield all jobs, or the jobs in this state, the newest first."""
-        for each in self._pages("/v1/jobs", "jobs", state):
-            yield RemoteJob(self, each["id"], each)
+        return (RemoteJob(self, each["id"], each) for each in self._pages("/v1/jobs", "jobs", state))
 
     def job(self, id: str) -> RemoteJob:
         """Return the job of this id."""
@@ -67,8 +66,8 @@ class Client(Connection):
 
     def predictions(self, state: str | None = None) -> Iterator[RemotePrediction]:
         """Yield all predictions of files, or those in this state, the newest first."""
-        for each in self._pages("/v1/predictions", "predictions", state):
-            yield RemotePrediction(self, each["id"], each)
+        pages = self._pages("/v1/predictions", "predictions", state)
+        return (RemotePrediction(self, each["id"], each) for each in pages)
 
     def prediction(self, id: str) -> RemotePrediction:
         """Return the prediction of files with this id."""

@@ -81,7 +81,7 @@ def send(service: Service, model: str, body: bytes, kind: str = "application/jso
 def test_predictions_are_the_same_as_those_of_a_thread(closed, in_threads, model, kind, accept, monkeypatch):
     here = send(closed, model, ROWS[kind], kind, Accept=accept)
     assert not in_threads
-    monkeypatch.setattr(closed.app.state.prediction_code._loaded, "is_set", lambda: False)
+    monkeypatch.setattr(closed.app.state.prediction_code, "is_loaded", False)
     there = send(closed, model, ROWS[kind], kind, Accept=accept)
     assert in_threads
     assert here.status_code == there.status_code == 200 and here.content == there.content

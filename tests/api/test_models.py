@@ -144,8 +144,8 @@ def test_rows_in_json_are_predicted_as_those_in_text(filled):
 
 def test_a_row_in_json_may_be_an_array_of_all_features(filled):
     url, predictor = f"/v1/models/{filled.model}/predict", Predictor(some_model())
-    array = [0.5 * k for k in range(predictor.n_features)]
-    as_object = {str(k): value for k, value in enumerate(array, predictor.index_base)}
+    array = [0.5 * k for k in range(predictor.model.n_features)]
+    as_object = {str(k): value for k, value in enumerate(array, predictor.model.index_base)}
     answers = [filled.request("POST", url, json={"rows": [row]}).json() for row in (array, as_object)]
     assert answers[0] == answers[1] and answers[0]["rows"] == 1
     refused = filled.request("POST", url, json={"rows": [array, array[1:]]})

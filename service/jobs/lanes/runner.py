@@ -111,7 +111,7 @@ class LaneRunner:
         self._ends_on_stop = ends_on_stop
         self._plan: JobPlan | None = None
         self._attempt: Attempt | None = None
-        self._outcome: Outcome | None = None
+        self.outcome: Outcome  # of the job, after `step` has returned True
         self._done: Sequence[Mapping[str, Any]] = ()
         self._found: CrossValidation | None = None  # of the lanes that are done
         self.is_stopped = False
@@ -120,12 +120,6 @@ class LaneRunner:
     def run(self) -> Run | None:
         """The run that was started last; None before `start` and after `close`."""
         return None if self._attempt is None else self._attempt.run
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome of the job, after `step` has returned True."""
-        assert self._outcome is not None, "lanes are still to be run"
-        return self._outcome
 
     def start(self, plan: JobPlan, done: Sequence[Mapping[str, Any]] = ()) -> None:
         """Start the lanes that follow the finished ones, whose records are `done`. Raises what `begin` raises."""
@@ -184,7 +178,7 @@ class LaneRunner:
             if len(done) < len(plan.lanes) and not is_enough:
                 self.start(plan, done)
                 return False
-        self._outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done), self._found))
+        self.outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done), self._found))
         return True
 
 

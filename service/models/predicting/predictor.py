@@ -64,7 +64,7 @@ class Prediction:
 class Predictor:
     """Predicts with one model; keeps no state between calls, so that threads may share it.
 
-    model    its `index_base` is the number of the first feature in the rows to predict
+    model    an attribute, too; its `index_base` is the number of the first feature in the rows to predict
     strict   raise InputError unknown_feature for a feature that the model does not know, instead of counting it
     explainer attribute: makes the contributions of predictions; None: they are not asked for
     """
@@ -73,47 +73,27 @@ class Predictor:
         self.strict, self._applied = strict, applied(model)
         self.explainer: Explainer | None = None
         # `w` is a view of the applied weights, so that there is only one copy of them.
-        self._model = replace(model, w=self._applied.w)
-
-    @property
-    def model(self) -> Model:
-        """The model that predicts."""
-        return self._model
+        self.model = replace(model, w=self._applied.w)
 
     @property
     def input(self) -> dict[str, Any] | None:
         """How the rows of training were made, see `Manifest.input`; None: they had numbered features."""
-        return self._model.about.get("input")
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether the model predicts numbers, not labels."""
-        return self._model.is_regression
-
-    @property
-    def index_base(self) -> int:
-        """Number of the model's first feature."""
-        return self._model.index_base
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, which are numbered from `index_base`."""
-        return self._model.n_features
+        return self.model.about.get("input")
 
     @property
     def classes(self) -> tuple[Label, ...]:
         """The model's labels, in the order of decision values and probabilities; () in regression."""
-        return self._model.labels
+        return self.model.labels
 
     @property
     def n_values(self) -> int | None:
         """Number of a row's decision values with more than two classes, one for each class; else None."""
-        return len(self.classes) if self._model.is_multiclass else None
+        return len(self.classes) if self.model.is_multiclass else None
 
     @property
     def has_probabilities(self) -> bool:
         """Whether the model has probabilities."""
-        return self._model.probability is not None
+        return self.model.probability is not None
 
     @property
     def reads_documents(self) -> bool:
@@ -138,7 +118,7 @@ class Predictor:
 
         Raises ServiceError no_contributions if decision values are no sums over the features.
         """
-        model, weights = self._model, self._applied
+        model, weights = self.model, self._applied
         if not isinstance(weights, Linear | Mapped) or not (model.maps is None or model.maps.keeps_numbers):
             raise ServiceError(
                 "no_contributions",
@@ -155,23 +135,23 @@ class Predictor:
         words  of documents: names for contributions
         """
         unknown = self._count_unknown(rows)
-        decision = self._applied.of_rows(rows) + self._model.intercept
+        decision = self._applied.of_rows(rows) + self.model.intercept
         why = None if self.explainer is None else self.explainer.explain(rows, decision, words)
         return Prediction(self.labels(decision), decision, rows.label, unknown, None, why)
 
     def decision_values(self, X: Any) -> Array:
         """Compute (n_rows,) or (n_rows, n_classes) decision values; X (n_rows, n_features) is dense or sparse."""
-        return self._applied.of_columns(X) + self._model.intercept
+        return self._applied.of_columns(X) + self.model.intercept
 
     def labels(self, decision_values: Array) -> Array:
         """Return labels (n,) for decision values (n,) or (n, n_classes); in regression, the decision values."""
-        if self.is_regression:
+        if self.model.is_regression:
             return decision_values
         return np.array(self.classes)[predicted_classes(decision_values)]
 
     def probabilities(self, decision_values: Array) -> Array | None:
         """Return probabilities (n, n_classes) float64, in the order of `classes`; None if the model has none."""
-        sigmoid = self._model.probability
+        sigmoid = self.model.probability
         return None if sigmoid is None else probabilities(decision_values, sigmoid)
 
     def predict_text(
@@ -243,11 +223,12 @@ class Predictor:
 
     def numbering(self, index_base: IndexBase) -> InputNumbering:
         """Make the numbering of an input whose first feature has the number `index_base`."""
-        return InputNumbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
+        model = self.model
+        return InputNumbering(index_base, model.index_base, model.n_features, model.about.get(NUMBERED, True))
 
     def settled(self, options: InputOptions, head: bytes) -> InputOptions:
         """Fill in options that follow from the model's `input` and a file's `head`, its first PEEK_BYTES."""
-        like = self.input or {"n_features": self.n_features}
+        like = self.input or {"n_features": self.model.n_features}
         options = replace(settled(options, head, like, self.classes), like=like)
         if options.format == "npz" and options.index_base == "auto":
             return replace(options, index_base=0)  # the first column of a matrix is the first feature
@@ -261,9 +242,9 @@ class Predictor:
         return self.input
 
     def _count_unknown(self, rows: Rows) -> int:
-        if self._model.maps is not None and self._model.maps.shape.strings:
+        if self.model.maps is not None and self.model.maps.shape.strings:
             return 0
-        lowest, beyond = self.index_base, self.index_base + self.n_features
+        lowest, beyond = self.model.index_base, self.model.index_base + self.model.n_features
         unknown = (rows.indices < lowest) | (rows.indices >= beyond)
         count = int(np.count_nonzero(unknown))
         if count and self.strict:

@@ -72,7 +72,7 @@ def expected(model: Model, X: np.ndarray) -> np.ndarray:
 def test_rows_come_as_they_were_uploaded(name, base, n_values):
     model, X = make(name, base, n_values)
     predictor = Predictor(model)
-    assert predictor.n_features == X.shape[1]
+    assert predictor.model.n_features == X.shape[1]
     found = predictor.predict(rows_of(X, base)).decision_values
     np.testing.assert_allclose(found, expected(model, X), atol=1e-9)
     np.testing.assert_allclose(predictor.decision_values(X), found, atol=1e-9)
