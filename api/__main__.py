@@ -9,7 +9,6 @@ import signal
 import sys
 from pathlib import Path
 from threading import Thread
-from types import FrameType
 
 from streamsvm.api.app import create_app
 from streamsvm.api.requests.deadlines import Deadlines
@@ -58,7 +57,7 @@ def main() -> int:
     # Measured beside a long prediction on two busy cores: 99 of 100 polls took at most 50 ms, by default 200 ms.
     sys.setswitchinterval(_SWITCH_SECONDS)
     # When uvicorn ends it raises its signal again, which must unwind this function and not kill the process.
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # It forks the worker and all that reads bytes of clients.
         forks = fork_server()
@@ -91,10 +90,6 @@ def _access_notice(settings: Settings) -> str:
         names = ", ".join(settings.allowed_hosts)
         return f"Nobody needs a token, not even through a proxy called {names}: streamsvm token new NAME ends that."
     return "Only this machine can reach it; --host and streamsvm token new are for others."
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -125,15 +125,6 @@ def _is_person(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def _on_storage_error(_request: Request, error: Any) -> JSONResponse:
-    return problem(error.code, error.message, error.hint)
-
-
-def _on_model_format_error(_request: Request, error: Any) -> JSONResponse:
-    # Training made this model, so the model is not damaged: this format cannot hold it, and another format can.
-    return problem("not_exportable", error.message, error.hint)
-
-
 def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
     # The framework's own answer repeats the input, which may be no valid JSON.
     first = error.errors()[0]
@@ -183,10 +174,15 @@ def _on_http_error(request: Request, error: Any) -> Response:
 
 # exception, of any package -> function that turns it into a problem
 HANDLERS: dict[Any, Any] = {
-    ServiceError: _on_service_error, StorageError: _on_storage_error, ModelFormatError: _on_model_format_error,
-    RequestValidationError: _on_validation_error, HTTPException: _on_http_error,
-    OSError: _on_disk_error, sqlite3.Error: _on_disk_error,
-}  # fmt: skip
+    ServiceError: _on_service_error,
+    StorageError: lambda _, error: problem(error.code, error.message, error.hint),
+    # Training made this model, so the model is not damaged: this format cannot hold it, and another format can.
+    ModelFormatError: lambda _, error: problem("not_exportable", error.message, error.hint),
+    RequestValidationError: _on_validation_error,
+    HTTPException: _on_http_error,
+    OSError: _on_disk_error,
+    sqlite3.Error: _on_disk_error,
+}
 
 
 def hint_of_route(routes: Iterable[Any], path: str, method: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
-from types import FrameType
 from typing import Any, NoReturn
 
 from streamsvm.reader.errors import InputError
@@ -53,8 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
     if rest:
         parser.error(_not_known(rest, words[0], parser))
     # These signals raise KeyboardInterrupt, as Ctrl-C does, so that context managers clean up.
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         return _module(options.command).run(options)
     except InputError as error:
@@ -153,10 +152,6 @@ class _Version(argparse.Action):
 
 def _module(command: str) -> Any:
     return import_module(f"streamsvm.service.commands.{command}")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _complain(message: str, hint: str, code: int) -> int:

@@ -64,11 +64,13 @@ def train_file(
 
     Raises InputError for a bad file, ServiceError for a job that cannot run or that died.
     """
+    # Machines of a cluster read what is at a URL; this machine may alone have a file.
+    machines = spec.machines if isinstance(file, str) and is_url(file) else None
     with (
         temporary_directory(None, "streamsvm-") as work,
         _open(file) as source,
         _forgetting(work / "dataset", settings),
-        Ingesting(source, work / "dataset", settings, options, machines=_readers(file, spec)) as ingesting,
+        Ingesting(source, work / "dataset", settings, options, machines=machines) as ingesting,
     ):
         training = LocalTraining(work, work / "dataset", settings, report, check, ingesting, stopping=stopping)
         if can_follow(spec):
@@ -220,11 +222,6 @@ class _LocalAttempt:
     def close(self) -> None:
         """End the run and remove its files."""
         self._files.close()
-
-
-def _readers(file: Path | str, spec: JobSpec) -> int | str | None:
-    """Return which machines read the input: for a URL those of the job; None: this machine, which may alone have it."""
-    return spec.machines if isinstance(file, str) and is_url(file) else None
 
 
 @contextmanager

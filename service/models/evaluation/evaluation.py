@@ -235,22 +235,18 @@ def _model_losses(model: Model) -> _Losses | None:
     if model.is_crammer_singer or model.is_mirrored:
         return _crammer_singer(C * weights)
     loss = make_loss(model.about["loss"], model.about.get("spec", {}).get("epsilon", 0.0))
+    others = weights[1] if len(weights) == 2 else 1.0  # of rows outside the positive class
 
     def losses(rows: Segment, decision: Array) -> float:
         total = 0.0
         for place, column in enumerate(decision.reshape(len(rows), -1).T):
             is_own = rows.class_code == place
-            by_row = np.ones(len(rows)) if model.is_regression else np.where(is_own, weights[place], _others(weights))
+            by_row = np.ones(len(rows)) if model.is_regression else np.where(is_own, weights[place], others)
             terms = RowTerms(np.where(is_own, 1.0, -1.0), C * by_row * _weight(rows), rows.target, rows.class_code)
             total += loss.losses(terms, loss.m(terms, np.ascontiguousarray(column)))
         return total
 
     return losses
-
-
-def _others(weights: Array) -> float:
-    """Return the class weight of rows outside the positive class: the second class's if there are two, else 1."""
-    return weights[1] if len(weights) == 2 else 1.0
 
 
 def _weight(rows: Segment) -> Array:

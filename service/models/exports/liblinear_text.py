@@ -88,13 +88,9 @@ def _stream(head: bytes, model: Model) -> Iterator[bytes]:
     weights, places = np.atleast_2d(model.w).T, columns_of(model)
     yield head
     yield from _dense_lines(weights) if places is None else _spread_lines(weights, places, model.n_features)
-    yield from _dense_lines(_bias_weights(model))
+    if model.bias is not None:
+        yield from _dense_lines(np.reshape(model.w_bias, (1, -1)))
     yield from input_line(model)
-
-
-def _bias_weights(model: Model) -> Array:
-    n_values = len(np.atleast_2d(model.w))
-    return np.empty((0, n_values)) if model.bias is None else np.reshape(model.w_bias, (1, n_values))
 
 
 def _head(model: Model) -> bytes:

@@ -54,12 +54,6 @@ PIECE_BYTES = 1 << 19
 VALUES = "decision_values"
 
 
-def size_of(model: Model) -> int:
-    """Return how many numbers besides w the graph of a kernel machine, or a runtime that loads it, holds; 0: linear."""
-    vectors = model.vectors
-    return 0 if vectors is None else 3 * len(vectors.values) + len(np.unique(vectors.indices)) * len(vectors)
-
-
 def products_of(model: Model) -> tuple[list[Any], list[Any]]:
     """Make the nodes and constants of a kernel machine that compute `products`, (n, n_values), from X."""
     from onnx import helper, numpy_helper  # noqa: PLC0415 - not every installation has it
@@ -224,14 +218,13 @@ def write(model: Model) -> Iterator[bytes]:
     The call raises ModelFormatError if a weight is not finite, there are too many, or the package onnx is missing.
     """
     model = folded(model, "ONNX")
-    if checked(model).w.size + size_of(model) > MOST_ONNX_WEIGHTS:
+    size, vectors = checked(model).w.size, model.vectors
+    if vectors is not None:  # which the graph holds, and a runtime that loads it densely, too
+        size += 3 * len(vectors.values) + len(np.unique(vectors.indices)) * len(vectors)
+    if size > MOST_ONNX_WEIGHTS:
         raise ModelFormatError(f"an ONNX file holds at most {MOST_ONNX_WEIGHTS} weights", "take the model as npz")
-    return _stream(_graph(model).SerializeToString(deterministic=True))
-
-
-def _stream(data: bytes) -> Iterator[bytes]:
-    for begin in range(0, len(data), PIECE_BYTES):
-        yield data[begin : begin + PIECE_BYTES]
+    data = _graph(model).SerializeToString(deterministic=True)
+    return (data[begin : begin + PIECE_BYTES] for begin in range(0, len(data), PIECE_BYTES))
 
 
 def read(file: BinaryIO) -> Model:
