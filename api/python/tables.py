@@ -102,7 +102,12 @@ def _completed(
             columns[place] = pa.array(encode(_labels(columns[place], row)))
         for option, values in arrays.items():
             part = values[row : row + batch.num_rows]
-            columns.append(_beside(part, row, encode if option == "label_column" else None, option))
+            if option == "weight_column":
+                part = np.asarray(part, np.float64)
+            elif encode is not None:
+                check_labels(part, row)
+                part = encode(part)
+            columns.append(pa.array(part, from_pandas=True))
         row += batch.num_rows
         if any(len(values) < row for values in arrays.values()):
             break
@@ -125,14 +130,6 @@ def _labels(column: Any, first: int) -> Array:
     if is_time or (is_number(column.type) and not types.is_decimal(column.type)):
         return column.to_numpy(zero_copy_only=False)
     return np.array([str(value) for value in column.to_pylist()], object)
-
-
-def _beside(part: Array, first: int, encode: Callable[[Array], Array] | None, option: str) -> Any:
-    """Make a batch's appended column from a part of an array that begins at row `first`."""
-    if encode is not None:
-        check_labels(part, first)
-        return pa.array(encode(part))
-    return pa.array(np.asarray(part, np.float64) if option == "weight_column" else part, from_pandas=True)
 
 
 def check_labels(y: Array, first: int = 0) -> None:

@@ -50,7 +50,7 @@ def dataset_view(
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),
         "profile": profile and profile_view(profile, manifest),
-        "warnings": _warnings(profile),
+        "warnings": list(profile.warnings) if profile else [],
         **manifest.counters,
     }
 
@@ -96,15 +96,12 @@ def _column(name: str) -> str:
 
 def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
     """Return the fields of `dataset_view` about columns, and rows that were left out, of the dataset in a directory."""
+    profile = read_profile(directory)
     return {
         "rejected_rows": manifest.rejected_rows,
         "input": manifest.input and input_view(manifest.input),
-        "warnings": _warnings(read_profile(directory)),
+        "warnings": list(profile.warnings) if profile else [],
     }
-
-
-def _warnings(profile: Profile | None) -> list[dict[str, str]]:
-    return [] if profile is None else list(profile.warnings)
 
 
 def _far_scales(profile: Profile, manifest: Manifest) -> list[dict[str, Any]]:
