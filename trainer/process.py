@@ -65,7 +65,10 @@ class Trainer:
         self._cursor = make_cursor(cache, self._state, settings, make_shared, slots, kept)
         self._shared = self._cursor.shared
         self._cursor.model.settle(self._shared.has_converged, self.stop_reason is not None)
-        self._shared.limits = self._limits()
+        spares_first = settings.follows or settings.shares_time
+        self._shared.limits = JobLimits(
+            self._state.control, lambda: self._shared.elapsed_seconds, settings.max_seconds, spares_first
+        )
         self._passes = self._solver.train(settings, make_source(self._cursor, settings), self._state.alpha, self._w)
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
@@ -95,11 +98,6 @@ class Trainer:
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published", "lanes"}
         return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
 
-    def _limits(self) -> JobLimits | None:
-        settings, shared = self._settings, self._shared
-        spares_first = settings.follows or settings.shares_time
-        return JobLimits(self._state.control, lambda: shared.elapsed_seconds, settings.max_seconds, spares_first)
-
     def step(self) -> dict | None:
         """Train for one pass and return its report; None if the job ended within it. Sets `stop_reason` at the end."""
         before = self._convergence.figures()
@@ -119,7 +117,8 @@ class Trainer:
             self._convergence.decide(progress, self._is_certified)
         self.stop_reason = self._convergence.stop_reason(progress.pass_, elapsed)
         self._cursor.model.settle(self._shared.has_converged, self.stop_reason is not None)
-        return report(progress, self._settings, self._state, elapsed, self._new_slowdowns())
+        before_this, self._told = self._told, int(self._state.control["slowdowns"])
+        return report(progress, self._settings, self._state, elapsed, told(self._told & ~before_this))
 
     def _end_within(self) -> None:
         """Set `stop_reason` for a job that ended within a pass, and tell the reader to bring no more of the pass."""
@@ -132,11 +131,6 @@ class Trainer:
         control["elapsed_seconds"] = self._shared.elapsed_seconds
         if self._solver.has_kernel:
             control["dual_objective"] = nan
-
-    def _new_slowdowns(self) -> list[dict[str, str]]:
-        """Return the slowdowns that no earlier report has named."""
-        before, self._told = self._told, int(self._state.control["slowdowns"])
-        return told(self._told & ~before)
 
     def shutdown(self) -> None:
         """End training: make a checkpoint, from which the job can be continued, and have the final w certified."""

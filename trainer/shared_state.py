@@ -58,11 +58,7 @@ class SharedState:
         self._stamp = self._width = 0
         self.limits: JobLimits | None = None  # None: only the caller decides when the job ends
         # |w|^2 / 2 of the published w.
-        self._half_norm = np.zeros(n_figures) if is_blank else half_squares(self._w, n_figures)
-
-    @property
-    def _w(self) -> Array:
-        return self._state.w
+        self._half_norm = np.zeros(n_figures) if is_blank else half_squares(state.w, n_figures)
 
     @property
     def elapsed_seconds(self) -> float:
@@ -192,9 +188,9 @@ class SharedState:
             half_norm[[*columns]] = [column @ column / 2 for column in columns.values()]
         if not np.isfinite(half_norm).all():
             raise ValuesOverflow("the weights")
-        self._w[: self._width], self._half_norm = w[: self._width], half_norm
+        self._state.w[: self._width], self._half_norm = w[: self._width], half_norm
         for place, column in columns.items():
-            self._w[: len(column), place] = column
+            self._state.w[: len(column), place] = column
 
     def publish_machine(self, machine: KernelState) -> None:
         """Publish a kernel machine for the reader and the worker. Raises ValuesOverflow if beta is not finite."""
@@ -205,7 +201,7 @@ class SharedState:
     @property
     def scratch_w(self) -> Array:
         """The array of the published w, as scratch memory: the trainer may overwrite it while the reader rests."""
-        return self._w
+        return self._state.w
 
     def primal(self, step: Step) -> Array:
         """Return the primal objective P at the w published before the pass that `step` ends, (n_figures,)."""

@@ -25,7 +25,7 @@ def blocks_of(monkeypatch):
         fresh, kept = (np.concatenate([np.empty(0, int), *(rows.row_id for rows in part)]) for part in
                        (block.fresh, block.kept))  # fmt: skip
         size = sum(int(row_bytes(np.diff(rows.indptr)).sum()) for rows in block.kept)
-        found.append((block.pass_, fresh, kept, size, self._cursor.shared.score.copy()))
+        found.append((block.step.pass_, fresh, kept, size, self._cursor.shared.score.copy()))
         return block
 
     monkeypatch.setattr(Blocks, "next", next_)

@@ -55,8 +55,8 @@ class InMemory:
             for number, ids in enumerate(self._blocks):
                 fresh = [self.segments[k] for k in ids]
                 ends_pass = number == len(self._blocks) - 1
-                step = SimpleNamespace(n_rows=n_rows)
-                yield SimpleNamespace(fresh=fresh, kept=[], ends_pass=ends_pass, pass_=self.passes, step=step)
+                step = SimpleNamespace(n_rows=n_rows, ends_pass=ends_pass, pass_=self.passes)
+                yield SimpleNamespace(fresh=fresh, kept=[], step=step)
 
     def next(self, _w):
         return next(self._turns)
@@ -73,7 +73,7 @@ class InMemory:
     def note(self, row_id, score) -> None:
         assert row_id.shape == score.shape
 
-    def count_unvisited(self, _block) -> int:
+    def count_unvisited(self, _step) -> int:
         return 0
 
 

@@ -96,7 +96,7 @@ def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
     found = []
     for pass_ in range(1, passes + 1):
         step = SimpleNamespace(fresh=(1,), resident=(), pass_=pass_, rows=n, n_rows=n)
-        rule.take_in(step, rng)
+        rule.rows.take_in(step, rng)
         done = 0
         while done < picks:
             done += rule.visit_some(picks - done, rng)

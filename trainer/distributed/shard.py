@@ -263,15 +263,11 @@ class ShardTrainer(Trainer):
             if (store := training.store()) is not None:
                 request: Request = pickle.loads(order.newton)
                 if request.begins or self._newton is None:
-                    self._newton = self._own_rows(store)
+                    settings, going = self._settings, self._shared.uninterrupted
+                    scans = Scans(store, len(self._alpha), settings.visited, training.threads, going)
+                    self._newton = OwnRows(settings.tasks, scans, self._alpha, settings.width)
                 reply = answered(self._newton, request, self._sigma)
         return self._report(work, newton=reply)
-
-    def _own_rows(self, store: Any) -> OwnRows:
-        settings = self._settings
-        going = self._shared.uninterrupted
-        scans = Scans(store, len(self._alpha), settings.visited, self._cursor.training.threads, going)
-        return OwnRows(settings.tasks, scans, self._alpha, settings.width)
 
     def _report(self, work: Activity | None, **about: Any) -> Report:
         """Return the report on this work, with the fields `about`; the other fields are computed here."""
@@ -292,6 +288,7 @@ class ShardTrainer(Trainer):
         if work is Activity.TRAIN:
             gaps, training.sweeps.gaps = training.sweeps.gaps, []
         unknown, control = np.full(len(lanes), np.nan), self._state.control
+        has_all = training is not None and training.store() is not None
         return Report(
             work=work,
             dual=(dual - self._dual_error) / self._sigma,
@@ -305,15 +302,11 @@ class ShardTrainer(Trainer):
             counts={
                 **{name: control[name] for name in (*COUNTED, "slowdowns", "sweeps_made")},
                 "free_rows": float(free.max()),
-                "newton_equations": self._newton_equations(),
+                "newton_equations": (self._settings.newton_equations or 0) if has_all else -1,
             },
             seconds=time.monotonic() - self._began,
             **about,
         )
-
-    def _newton_equations(self) -> int:
-        training = self._cursor.training
-        return self._settings.newton_equations or 0 if training is not None and training.store() is not None else -1
 
     def _add_up(self) -> Array:
         """Return `dual`, `linear` and `square` of a report, times sigma, and the number of free rows: (4, width)."""

@@ -94,8 +94,8 @@ def is_newton_quicker(sweeps: int, outlook: Outlook, may_iterate: bool = True) -
 
     may_iterate  see trainer.newton.system. Steps are never quicker where systems would be too large
     """
-    can_be_solved = system_size(outlook) <= LARGEST or (may_iterate and _fits_iterated(outlook))
-    if sweeps < LEAST_SWEEPS or not can_be_solved:
+    fits = fits_iterated(_free_values(outlook), len(outlook.rates))
+    if sweeps < LEAST_SWEEPS or not (system_size(outlook) <= LARGEST or (may_iterate and fits)):
         return False
     newton, sweep = _newton_seconds(outlook), _sweep_seconds(outlook)
     return newton < outlook.sweeps_left * sweep and _TRIED * newton <= sweeps * sweep
@@ -138,10 +138,6 @@ def _system_bytes(outlook: Outlook, machines: int) -> float:
     if outlook.n_features <= n_rows:
         return len(outlook.rates) * machines * _HALF_MATRIX * float(outlook.n_features) ** 2
     return len(outlook.rates) * n_rows * _row_values(outlook) * _SPARSE
-
-
-def _fits_iterated(outlook: Outlook) -> bool:
-    return fits_iterated(_free_values(outlook), len(outlook.rates))
 
 
 def _free_values(outlook: Outlook) -> float:

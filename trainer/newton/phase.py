@@ -9,11 +9,12 @@ from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.trainer.newton.choice import Outlook, has_room, is_newton_quicker
 from streamsvm.trainer.newton.own_rows import OwnRows, chunks
 from streamsvm.trainer.newton.run import NewtonSteps, near_by
-from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, go_on
+from streamsvm.trainer.newton.scans import Interrupted, Scans, go_on
 from streamsvm.trainer.newton.system import LARGEST, SMALL, TooLarge
 from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.rows.disk import RowStore
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.sweep import Threads
 from streamsvm.trainer.updates.convergence import StoppingTargets
@@ -62,7 +63,13 @@ class NewtonPhase:
 
     def resumable(self) -> dict[str, Array]:
         """Return the arrays from which a new phase goes on, as its `kept`."""
-        return _kept(self._left) if self.goes_on else {}
+        if not self.goes_on:
+            return {}
+        lines = [(number, *of_task[1:]) for number, of_task in self._left.items()]
+        return {
+            _LEFT: np.array(lines, float).reshape(-1, len(Left._fields)),
+            **{_LEFT_W.format(number): of_task.w for number, of_task in self._left.items()},
+        }
 
     def is_quicker(self, sweeps: int, outlook: Outlook) -> bool:
         """Whether to make Newton steps after `sweeps` sweeps, because they are quicker and there is room for them."""
@@ -75,7 +82,7 @@ class NewtonPhase:
             self._shared.slow_down({"newton_without_room"})
         return fits
 
-    def run(self, store: InOrder, is_late: Callable[[], bool]) -> None:
+    def run(self, store: RowStore, is_late: Callable[[], bool]) -> None:
         """Train the tasks that have not converged until they are near their targets, or the job is interrupted."""
         step, variables = self._cursor.step, self._variables
         variables.begin()
@@ -108,7 +115,9 @@ class NewtonPhase:
             self._give_up_if(is_too_large, "newton_given_up" if most == LARGEST else "newton_without_room")
             if steps is not None:
                 self._shared.show(self._put_back(steps))
-        self._note_all(step.n_rows)
+        for chunk in chunks(step.n_rows):  # the pass has visited every row, whose scores have not changed
+            row_id = np.arange(chunk.start, chunk.stop, dtype=np.int32)
+            self._shared.note(row_id, self._shared.score[row_id])
 
     def _may_leave_out(self, n_features: int) -> bool:
         """Whether leave-one-out is cheap, and near the truth, which it is not with few rows or with hinge loss."""
@@ -142,21 +151,6 @@ class NewtonPhase:
         step = NewtonStep(number, elapsed, self._scans_before + scans, progress, taking_part)
         self._shared.show_step(step)
         self.shown.append(step)
-
-    def _note_all(self, n_rows: int) -> None:
-        """Record that the pass has visited every row, without a change of the rows' scores."""
-        for chunk in chunks(n_rows):
-            row_id = np.arange(chunk.start, chunk.stop, dtype=np.int32)
-            self._shared.note(row_id, self._shared.score[row_id])
-
-
-def _kept(left: Mapping[int, Left]) -> dict[str, Array]:
-    """Return the arrays of a checkpoint from which the function `_left` makes `left` again."""
-    lines = [(number, *of_task[1:]) for number, of_task in left.items()]
-    return {
-        _LEFT: np.array(lines, float).reshape(-1, len(Left._fields)),
-        **{_LEFT_W.format(number): of_task.w for number, of_task in left.items()},
-    }
 
 
 def _left(kept: Mapping[str, Array]) -> dict[int, Left]:

@@ -1,14 +1,15 @@
 """Scans all rows of a store once, in the order in which they are stored, by several threads."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from typing import Protocol, TypeVar, cast
+from concurrent.futures import wait
+from functools import partial
+from typing import TypeVar, cast
 
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.rows.disk import RowStore
 from streamsvm.trainer.shared_state import SharedState
-from streamsvm.trainer.sweeps.sweep import ALONE, Threads
+from streamsvm.trainer.sweeps.sweep import ALONE, Threads, in_turn
 
 _SHARED_BYTES = 1 << 23  # of rows: for fewer, threads wait longer than they work
 SUMS = 4  # separate sums of a scan, added up in a fixed order at its end: more threads than sums are of no use
@@ -16,20 +17,6 @@ SUMS = 4  # separate sums of a scan, added up in a fixed order at its end: more 
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
 Look = Callable[[int, Segment], None]  # (which of the SUMS to add to, rows)
-
-
-class InOrder(Protocol):
-    """A store of rows that can be read in order."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all rows of the store."""
-
-    def in_order(self) -> Iterator[Segment]:
-        """Yield all rows once; end early if the store fails.
-
-        A segment may be overwritten once as many more segments have been taken as there may be threads.
-        """
 
 
 class Interrupted(Exception):
@@ -51,7 +38,7 @@ class Scans:
 
     def __init__(
         self,
-        store: InOrder,
+        store: RowStore,
         n_rows: int,
         visited: Visited,
         threads: Threads,
@@ -63,8 +50,10 @@ class Scans:
 
     def each(self, look: Look, n_sums: int = SUMS) -> None:
         """Call `look`(sum, rows) for all rows: segment i is added to the sum i modulo n_sums. Raises Interrupted."""
-        seen = sum(map(len, self._looked_at(look, n_sums)))
-        if seen != self._n_rows:
+        segments = enumerate(self._going(self._store.in_order()))
+        tasks = (partial(self._look_at, look, number % n_sums, rows) for number, rows in segments)
+        most = min(self._threads.count, n_sums)
+        if sum(in_turn(tasks, self._threads.pool if most > 1 else None, most)) != self._n_rows:
             raise Interrupted
 
     def side_by_side(self, make: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[_Made]:
@@ -85,32 +74,7 @@ class Scans:
             made[number::most] = part.result()
         return cast(list[_Made], made)
 
-    def _looked_at(self, look: Look, n_sums: int) -> Iterator[Segment]:
-        segments = enumerate(self._going(self._store.in_order()))
-        most = min(self._threads.count, n_sums)
-        if self._threads.pool is None or most == 1:
-            for number, rows in segments:
-                self._look_at(look, number % n_sums, rows)
-                yield rows
-            return
-        begun: deque[tuple[Segment, Future[None]]] = deque()
-        try:
-            for number, rows in segments:
-                begun.append((rows, self._threads.pool.submit(self._look_at, look, number % n_sums, rows)))
-                if len(begun) == most:
-                    yield _result(begun)
-            while begun:
-                yield _result(begun)
-        finally:
-            for _, left in begun:
-                left.exception()
-
-    def _look_at(self, look: Look, into: int, rows: Segment) -> None:
+    def _look_at(self, look: Look, into: int, rows: Segment) -> int:
         for batch in self._visited.all_batches(rows):
             look(into, batch)
-
-
-def _result(begun: deque[tuple[Segment, Future[None]]]) -> Segment:
-    rows, done = begun.popleft()
-    done.result()
-    return rows
+        return len(rows)

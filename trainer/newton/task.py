@@ -160,7 +160,9 @@ class TaskSteps:
             return
         if self._near is not None and self._scans_since_check > _VAIN_SCANS:
             self._end_at(self._near)
-        elif self._is_near(self._distance, self.gap) and self._is_to_be_checked(squared):
+        elif self._is_near(self._distance, self.gap) and (
+            squared <= self._check_at or self._scans_since_check > _CHECK_SCANS
+        ):
             self._ask(v - self.w, Asks.CHECK)
         elif self._is_minimal(squared):
             self._move_centre()
@@ -264,9 +266,6 @@ class TaskSteps:
         self._lower_sigma(self.sigma)
         self._most_sigma = self.sigma
         return True
-
-    def _is_to_be_checked(self, squared: float) -> bool:
-        return squared <= self._check_at or self._scans_since_check > _CHECK_SCANS
 
     def _ask(self, vector: Array, asks: Asks) -> None:
         if asks is Asks.POINT:

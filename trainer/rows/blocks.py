@@ -46,8 +46,7 @@ class _StoredPieces(Sequence[Segment]):
 class Block:
     """The rows in the cache: `fresh` segments with the rows of a block, and `kept` ones with rows of earlier blocks.
 
-    step       the last step of the block, which has n_rows and width
-    pass_      number of the pass, from 1; ends_pass: the block is the last of its pass
+    step       the last step of the block, which has n_rows, width, the number of the pass, and whether it ends with it
     is_whole   this block is the only one: the cache holds all rows, or they are read from disk one segment at a time
     """
 
@@ -56,14 +55,6 @@ class Block:
     step: Step
     is_whole: bool
 
-    @property
-    def pass_(self) -> int:
-        return self.step.pass_
-
-    @property
-    def ends_pass(self) -> bool:
-        return self.step.ends_pass
-
 
 class Blocks:
     """Gives a solver one block after another. Segments of a block are valid until `next` is called.
@@ -71,8 +62,8 @@ class Blocks:
     If one block holds all rows, the reader brings it once: its segments stay valid, and later passes need no reader.
     With `rereads` they need none in any case: after the first pass the rows come from the blocks of the dataset.
 
-    kept, keep                                see trainer.checkpoints.Checkpoints
-    note, going, end_if_due, publish_machine  see trainer.shared_state.SharedState
+    kept, keep                                                 see trainer.checkpoints.Checkpoints
+    note, going, end_if_due, publish_machine, count_unvisited  see trainer.shared_state.SharedState
     """
 
     def __init__(self, cursor: Cursor, settings: TrainerSettings, rereads: bool = False) -> None:
@@ -83,7 +74,7 @@ class Blocks:
         self._block: Block | None = None
         self.keep, shared = cursor.checkpoints.keep, cursor.shared
         self.note, self.going, self.end_if_due = shared.note, shared.going, shared.end_if_due
-        self.publish_machine = shared.publish_machine
+        self.publish_machine, self.count_unvisited = shared.publish_machine, shared.count_unvisited
 
     @property
     def kept(self) -> Mapping[str, Array]:
@@ -94,12 +85,15 @@ class Blocks:
         if self._block is None and self._rereads and self.kept:
             self._cursor.next()
             block = self._stored_block(self._cursor.skip_pass())
-        elif self._block is not None and self._block.ends_pass and self._rereads and not self._block.is_whole:
+        elif self._block is not None and self._block.step.ends_pass and self._rereads and not self._block.is_whole:
             block = self._stored_block(self._cursor.repeat(w))
         elif self._block is not None and self._block.is_whole:
             block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
-            block = self._read(self._cursor.next_section(w))
+            step = self._cursor.next_section(w)
+            fresh, kept = ([self._cursor.read(number) for number in ids] for ids in (step.fresh, step.resident))
+            self._cursor.is_whole = step.section == 0 and step.ends_pass
+            block = Block(fresh, kept, step, self._cursor.is_whole)
         self._block = block
         return block
 
@@ -111,10 +105,6 @@ class Blocks:
         """
         return self._cursor.shared.has_to_end or is_late(self._cursor.shared.elapsed_seconds, max_seconds)
 
-    def count_unvisited(self, block: Block) -> int:
-        """Return the number of rows not visited in the pass that `block` ends."""
-        return self._cursor.shared.count_unvisited(block.step)
-
     def primal(self, block: Block, w: Array, is_due: bool = True) -> Array:
         """Return P (1,) at the w published before the pass that `block` ends. For a whole block: P at `w`, or inf.
 
@@ -122,7 +112,7 @@ class Blocks:
         """
         if not block.is_whole:
             return self._cursor.shared.primal(block.step)
-        is_power_of_two = block.pass_ & (block.pass_ - 1) == 0
+        is_power_of_two = block.step.pass_ & (block.step.pass_ - 1) == 0
         if not (is_power_of_two or (self._certifies_always and is_due)):
             return np.full(1, np.inf)
         return half_squares(w[: block.step.width], 1) + sum(self._losses(rows, w) for rows in block.fresh)
@@ -138,8 +128,3 @@ class Blocks:
         stored = StoredRows.of(self._settings, _ANY_SPEED)
         self._cursor.is_whole = True
         return Block(_StoredPieces(stored, range(len(stored))), [], step, is_whole=True)
-
-    def _read(self, step: Step) -> Block:
-        fresh, kept = ([self._cursor.read(number) for number in ids] for ids in (step.fresh, step.resident))
-        self._cursor.is_whole = step.section == 0 and step.ends_pass
-        return Block(fresh, kept, step, self._cursor.is_whole)

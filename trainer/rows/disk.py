@@ -6,8 +6,9 @@ time only: the store is closed, and rows come from the cache, pass after pass.
 """
 
 import mmap
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,10 +22,14 @@ from streamsvm.storage.machine.resources import PageBudget
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import RUN
 from streamsvm.storage.rows.segment import Segment, packed_bytes
-from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, RowFile, SpillFile
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, RowFile, SpillFile, make_buffer
 from streamsvm.trainer.problem.row_encoder import RowEncoder
-from streamsvm.trainer.rows.mixture import IsActive, ReadAhead
+from streamsvm.trainer.rows.cache import CachedRows
+from streamsvm.trainer.rows.mixture import SEGMENTS, IsActive, Mixture
 from streamsvm.trainer.settings import TrainerSettings
+
+_LEAST_READS = 2  # reads at the same time: a fifth faster than one read after the other
+_MOST_MIXED = 4 * SEGMENTS  # segments' worth of bytes in a window read from a file: fewer long segments are mixed
 
 
 class StoredRows:
@@ -78,6 +83,77 @@ class StoredRows:
         fetched = self._health.timed(self.sizes[number], at_once, lambda: self._dataset.fetch(location, pages))
         self._health.check()
         return self._encoder.encode(self._dataset.decode(location, fetched))
+
+
+class ReadAhead:
+    """Reads windows of a few segments, by threads. `lent` windows may be in use while `at_once` more are being read."""
+
+    def __init__(self, lent: int) -> None:
+        self.at_once = max(_LEAST_READS, lent // 2)  # to decode rows takes about half as long as to visit them
+        self.pool = ThreadPoolExecutor(self.at_once)
+        self._coming: deque[Future[Segment]] = deque()
+        self._windows = deque(_Window(self.at_once) for _ in range(lent + self.at_once))
+
+    def windows(self, rows: StoredRows | RowFile, rng: np.random.Generator | None) -> Iterator[Segment]:
+        """Yield all rows once: windows of some segments mixed in random order or, if `rng` is None, segments in order.
+
+        Each window is valid until `lent` more have been taken. Raises OSError.
+        """
+        groups: Iterator[list[int]] = ([number] for number in range(len(rows)))
+        if rng is not None:
+            groups = _some_at_a_time(rng.permutation(len(rows)).tolist(), rows.sizes, _MOST_MIXED * rows.segment_bytes)
+        try:
+            for numbers in groups:
+                window = self._windows.popleft()
+                self._windows.append(window)
+                self._coming.append(self.pool.submit(window.fill, rows, numbers))
+                if len(self._coming) >= self.at_once:
+                    yield self._coming.popleft().result()
+            while self._coming:
+                yield self._coming.popleft().result()
+        finally:
+            self.drain()
+
+    def drain(self) -> None:
+        """Wait until no window is being read. Errors are ignored, since nobody uses these windows."""
+        while self._coming:
+            self._coming.popleft().exception()
+
+
+def _some_at_a_time(order: list[int], sizes: Sequence[int], most_bytes: int) -> Iterator[list[int]]:
+    """Yield the numbers of the segments of each window: SEGMENTS in each, fewer where long rows make segments large."""
+    some: list[int] = []
+    n_bytes = 0
+    for number in order:
+        if len(some) == SEGMENTS or (some and n_bytes + sizes[number] > most_bytes):
+            yield some
+            some, n_bytes = [], 0
+        some.append(number)
+        n_bytes += sizes[number]
+    if some:
+        yield some
+
+
+class _Window:
+    """Memory for the segments of a window. `at_once` windows are read at the same time."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once, self._mixture = at_once, Mixture()
+        self._buffer: mmap.mmap = make_buffer()
+
+    def fill(self, rows: StoredRows | RowFile, numbers: list[int]) -> Segment:
+        if len(numbers) == 1:
+            return rows.segment(numbers[0], self._at_once, self._memory)
+        self._mixture.clear()
+        for number in numbers:
+            self._mixture.add(rows.segment(number, self._at_once, self._memory))
+        return self._mixture.rows
+
+    def _memory(self, size: int) -> mmap.mmap:
+        """Return a buffer of at least `size` bytes: the same buffer at each call, unless it was too small."""
+        if len(self._buffer) < size:
+            self._buffer = make_buffer(size)
+        return self._buffer
 
 
 OpenStored = Callable[[DiskHealth], StoredRows]
@@ -172,7 +248,7 @@ class DiskRows:
         return self._read(self._active if self.has_active and is_active is not None else self._all, rng)
 
     def in_order(self) -> Iterator[Segment]:
-        """Yield all rows once, in the order in which they are stored. If the disk fails, the store closes early."""
+        """Yield all rows once, in the order in which they are stored, each window valid as those of `windows` are."""
         return self._read(self._all, None)
 
     def _read(self, rows: StoredRows | RowFile | None, rng: np.random.Generator | None) -> Iterator[Segment]:
@@ -237,3 +313,4 @@ class DiskRows:
 
 
 MakeDisk = Callable[[str | None, int, OpenStored | None], DiskRows]  # directory, windows lent, how to open stored rows
+RowStore = DiskRows | CachedRows  # all rows of the problem

@@ -9,9 +9,10 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from streamsvm.storage.rows.csr import Array, add_rows, row_dots
+from streamsvm.storage.rows.csr import Array, add_rows
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.losses.terms import RowTerms
+from streamsvm.trainer.problem.objective import dots_of
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.settings import TrainerSettings
 
@@ -50,7 +51,7 @@ class BlockScans:
 
         def look(cut: Cut, rows: Segment) -> None:
             terms = self._terms(rows)
-            c = terms.C - terms.C * terms.sign * _dots(rows, point)
+            c = terms.C - terms.C * terms.sign * dots_of(rows, point[:, np.newaxis])[:, 0]
             cut.losses += float(np.maximum(0.0, c).sum())
             cut.add(rows, terms, c >= 0.0)
             if slack is not None:
@@ -63,7 +64,7 @@ class BlockScans:
 
         def look(_lane: int, rows: Segment) -> None:
             terms = self._terms(rows)
-            change[rows.row_id] = -terms.C * terms.sign * _dots(rows, direction)
+            change[rows.row_id] = -terms.C * terms.sign * dots_of(rows, direction[:, np.newaxis])[:, 0]
 
         return self._each(w, look)
 
@@ -97,7 +98,7 @@ class BlockScans:
                 done.result()
             self._blocks.end_if_due()
             begun += len(segments)
-            if block.ends_pass:
+            if block.step.ends_pass:
                 return block
 
     def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: Sequence[Segment]) -> None:
@@ -108,9 +109,3 @@ class BlockScans:
 
     def _terms(self, rows: Segment) -> RowTerms:
         return self._tasks.terms(rows).of_task(0)
-
-
-def _dots(rows: Segment, w: Array) -> Array:
-    dots = np.empty(len(rows))
-    row_dots(*rows.csr, w, dots)
-    return dots

@@ -45,7 +45,7 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
     everything = ScatteredRows(block.fresh)
     while True:
         before = statistics.updates
-        rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
+        rng = np.random.default_rng((settings.seed, _STREAM, block.step.pass_))
         sweep(
             blocks.going(everything.batches(selection.schedule(block.fresh, rng))),
             in_order,
@@ -54,7 +54,7 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
         )
         blocks.end_if_due()
         primal = blocks.primal(block, w, is_scan_due(before, statistics.updates, settings.n_rows))
-        progress = statistics.finish_pass(block.step, blocks.count_unvisited(block), primal)
+        progress = statistics.finish_pass(block.step, blocks.count_unvisited(block.step), primal)
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:
                 selection.admit(rows.row_id)

@@ -72,7 +72,7 @@ def _passes(
     is_over = partial(blocks.is_over, max_seconds)
     while True:
         block = blocks.next(w)
-        rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
+        rng = np.random.default_rng((settings.seed, _STREAM, block.step.pass_, block.step.section))
         rows = ActiveRows([*block.fresh, *block.kept], updater, going=blocks.going)
         rounds = settings.options.inner_rounds
         if rounds is None:
@@ -80,5 +80,5 @@ def _passes(
         else:
             descend_rounds(rows, rounds, settings.tolerance or 0.0, rng, is_over)
         blocks.end_if_due()
-        if block.ends_pass:
-            yield statistics.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
+        if block.step.ends_pass:
+            yield statistics.finish_pass(block.step, blocks.count_unvisited(block.step), blocks.primal(block, w))

@@ -14,7 +14,6 @@ another vector; preferences begin at 1, not at random, and change by a rate of 0
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -208,38 +207,33 @@ def _begin(
 def _epochs(
     settings: TrainerSettings, blocks: Blocks, w: Array, budget: Budget, selection: Any, spread: Spread, pool: Executor
 ) -> Generator[PassProgress, None, None]:
-    with pool, _publishing(blocks, budget):
-        while True:
-            block = blocks.next(w)
-            if block.step.section == 0:
-                budget.begin_pass()
-            rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
-            for rows, order in blocks.going(selection.windows(block.fresh, rng)):
-                gain = budget.visit(rows, order)
-                selection.learn(rows.row_id, order, gain)
-                spread.note(rows.row_id[order])
-                blocks.note(rows.row_id[order], np.zeros(len(order), np.float32))
-            blocks.end_if_due()
-            if block.ends_pass:
-                spread.end_pass(budget.figures)
-                blocks.publish_machine(budget.machine())
-                yield _progress(block, blocks.count_unvisited(block), budget, spread, isinstance(selection, _Uniform))
-
-
-@contextmanager
-def _publishing(blocks: Blocks, budget: Budget) -> Iterator[None]:
-    """Publish the machine of a job that ends within a pass."""
-    try:
-        yield
-    except Ended:
-        blocks.publish_machine(budget.machine())
-        raise
+    is_even = isinstance(selection, _Uniform)
+    with pool:
+        try:
+            while True:
+                block = blocks.next(w)
+                if block.step.section == 0:
+                    budget.begin_pass()
+                rng = np.random.default_rng((settings.seed, _STREAM, block.step.pass_, block.step.section))
+                for rows, order in blocks.going(selection.windows(block.fresh, rng)):
+                    gain = budget.visit(rows, order)
+                    selection.learn(rows.row_id, order, gain)
+                    spread.note(rows.row_id[order])
+                    blocks.note(rows.row_id[order], np.zeros(len(order), np.float32))
+                blocks.end_if_due()
+                if block.step.ends_pass:
+                    spread.end_pass(budget.figures)
+                    blocks.publish_machine(budget.machine())
+                    yield _progress(block, blocks.count_unvisited(block.step), budget, spread, is_even)
+        except Ended:  # within a pass
+            blocks.publish_machine(budget.machine())
+            raise
 
 
 def _progress(block: Block, unvisited: int, budget: Budget, spread: Spread, is_even: bool) -> ExpansionProgress:
     figures = budget.figures
     return ExpansionProgress(
-        block.pass_, int(figures.visits), math.nan, math.nan, unvisited, math.nan, math.inf, free_rows=0,
+        block.step.pass_, int(figures.visits), math.nan, math.nan, unvisited, math.nan, math.inf, free_rows=0,
         largest_gradient=figures.largest,
         smallest_gradient=figures.smallest,
         primal_estimate=budget.half_squared_norm + figures.losses if is_even else math.nan,

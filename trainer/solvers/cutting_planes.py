@@ -127,11 +127,11 @@ class CuttingPlaneOptions(BlockOptions):
     max_cuts: int = option(200, "most cutting planes held at a time, each as long as the weights", ge=3, le=10_000)
 
 
-class _Bounds:
-    """Holds the reduced problem, whose minimum is a lower bound of the optimum, and the least objective so far."""
+class _Bounds(Cuts):
+    """The reduced problem, whose minimum is a lower bound of the optimum, and the least objective so far."""
 
     def __init__(self, width: int, most: int, kept: Mapping[str, Array]) -> None:
-        self._cuts = Cuts(width, most, kept)
+        super().__init__(width, most, kept)
         self._upper, self._at_zero = kept.get("bounds", np.array([inf, nan])).tolist()
 
     @property
@@ -139,13 +139,9 @@ class _Bounds:
         """Whether a cut has been made."""
         return self._upper < inf
 
-    def minimum(self, w: Array) -> None:
-        """Fill `w` (width,) with the minimum of the reduced problem."""
-        self._cuts.minimum(w)
-
     def resumable(self) -> dict[str, Array]:
         """Return the arrays from which new _Bounds go on, as their `kept`."""
-        return {**self._cuts.resumable(), "bounds": np.array([self._upper, self._at_zero])}
+        return {**super().resumable(), "bounds": np.array([self._upper, self._at_zero])}
 
     def meet(self, objective: float) -> bool:
         """Take in the objective at some w; return whether it is the least so far."""
@@ -156,19 +152,19 @@ class _Bounds:
     def cut(self, cut: Cut, w: Array) -> None:
         """Add a cut, and fill `w` (width,) with the minimum of the reduced problem."""
         self._at_zero = cut.losses_at_zero
-        self._cuts.add(cut.A, cut.b)
-        gap = self._upper - self._cuts.lower_bound
-        self._cuts.solve(max(_INNER_SHARE * gap, _ROUNDING * self._upper), w)
+        self.add(cut.A, cut.b)
+        gap = self._upper - self.lower_bound
+        self.solve(max(_INNER_SHARE * gap, _ROUNDING * self._upper), w)
 
     def progress(self, blocks: Blocks, end: Block) -> Bracket:
         """Return the progress at the end of a pass, whose last block is `end`."""
         return Bracket(
-            pass_=end.pass_,
-            updates=end.pass_ * end.step.n_rows,
+            pass_=end.step.pass_,
+            updates=end.step.pass_ * end.step.n_rows,
             M_plus=nan,
             M_minus=nan,
-            rows_unvisited=blocks.count_unvisited(end),
-            dual_objective=self._cuts.lower_bound,
+            rows_unvisited=blocks.count_unvisited(end.step),
+            dual_objective=self.lower_bound,
             primal_bound=self._upper,
             free_rows=0,
             primal_at_zero=self._at_zero,
@@ -270,15 +266,8 @@ class Line:
         low, high = 0.0, 1.0
         while self._slope(high) < 0.0:
             low, high = high, 2.0 * high
-        return self._between(low, high)
-
-    def move(self, k: float) -> float:
-        """Update c in place to its value at w + k d; return the losses there, sum_i max(0, c_i)."""
-        return sum(self._map(lambda c, B: move_along(c, B, k)))
-
-    def _between(self, low: float, high: float) -> float:
-        """Return the minimum in (low, high], where the slope rises from below 0 to 0 or more."""
-        while self._count(low, high) > _MOST_SORTED:
+        # The slope rises from below 0 to 0 or more in (low, high].
+        while sum(count for _, count in self._slopes(low, high)) > _MOST_SORTED:
             middle = (low + high) / 2.0
             if not low < middle < high:
                 # Many breakpoints at one place, which is the minimum.
@@ -288,6 +277,10 @@ class Line:
             else:
                 high = middle
         return self._walk(low, high)
+
+    def move(self, k: float) -> float:
+        """Update c in place to its value at w + k d; return the losses there, sum_i max(0, c_i)."""
+        return sum(self._map(lambda c, B: move_along(c, B, k)))
 
     def _walk(self, low: float, high: float) -> float:
         place, jump = self._breakpoints(low, high)
@@ -304,10 +297,10 @@ class Line:
         return self._inner + self._square * k + self._rows_slope(k)
 
     def _rows_slope(self, k: float) -> float:
-        return sum(slope for slope, _ in self._map(lambda c, B: slope_after(c, B, k, k)))
+        return sum(slope for slope, _ in self._slopes(k, k))
 
-    def _count(self, low: float, high: float) -> int:
-        return sum(count for _, count in self._map(lambda c, B: slope_after(c, B, low, high)))
+    def _slopes(self, low: float, high: float) -> Iterator[tuple[float, int]]:
+        return self._map(lambda c, B: slope_after(c, B, low, high))
 
     def _breakpoints(self, low: float, high: float) -> tuple[Array, Array]:
         """Return the breakpoints k_i in (low, high], ascending, and the jump |B_i| of f' at each."""

@@ -35,7 +35,7 @@ def dcd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Ge
     blocks.keep(lambda: {**statistics.resumable(), **rows.resumable(), "shrinking": np.array([tolerance])})
     while True:
         shrunk, before = rows.shrunk, statistics.updates
-        distance = rows.round(np.random.default_rng((settings.seed, _STREAM, block.pass_)))
+        distance = rows.round(np.random.default_rng((settings.seed, _STREAM, block.step.pass_)))
         blocks.end_if_due()
         if distance <= tolerance:
             rows.reactivate()

@@ -21,11 +21,6 @@ class StreamOptions:
         le=1000,
     )
 
-    @property
-    def visits(self) -> float:
-        """Number of visits that are due in a pass for each row."""
-        return self.updates_per_row
-
 
 @dataclass(frozen=True)
 class BlockOptions:

@@ -14,10 +14,11 @@ from typing import Literal
 import numpy as np
 
 from streamsvm.storage.options import option
-from streamsvm.storage.rows.csr import Array, add_rows, row_dots
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
+from streamsvm.trainer.problem.objective import add_mapped, mapped_dots
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
@@ -55,7 +56,7 @@ class _Updates:
         self._blocks.end_if_due()
         self._w *= (self.t + 1.0) / (self.t + 2.0)
         for rows, step in zip(segments, steps, strict=True):
-            self._add(rows, step)
+            add_mapped(rows, step[:, np.newaxis], self._visited, self._w[:, np.newaxis])
         self._w /= max(1.0, math.sqrt(lambda_) * float(np.linalg.norm(self._w)))
         self.t += 1
 
@@ -72,19 +73,9 @@ class _Updates:
 
     def _subgradient(self, rows: Segment) -> Array:
         """Return each row's coefficient of x_i in minus the subgradient of the losses, divided by max(C), (n,)."""
-        dots, begin = np.empty(len(rows)), 0
-        for part in self._visited.all_batches(rows):
-            row_dots(*part.csr, self._w, dots[begin : begin + len(part)])
-            begin += len(part)
+        dots = mapped_dots(rows, self._w[:, np.newaxis], self._visited)[:, 0]
         terms = self._tasks.terms(rows).of_task(0)
         return np.where(terms.sign * dots < 1.0, terms.sign * (terms.C / self._C), 0.0)
-
-    def _add(self, rows: Segment, step: Array) -> None:
-        """Add sum_i step[i] x_i to w; step is (n,)."""
-        begin = 0
-        for part in self._visited.all_batches(rows):
-            add_rows(step[begin : begin + len(part)], *part.csr, self._w)
-            begin += len(part)
 
 
 UPDATES: dict[str, Callable] = {"block": _Updates.by_block, "row": _Updates.by_row}
@@ -100,13 +91,13 @@ def pegasos(
     blocks.keep(lambda: {"pegasos": np.array([updates.t, rows, bound])})
     while True:
         block = blocks.next(all_w)
-        rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
+        rng = np.random.default_rng((settings.seed, _STREAM, block.step.pass_, block.step.section))
         update(updates, block.fresh, block.step.n_rows, rng)
         for segment in block.fresh:
             rows += len(segment)
             blocks.note(segment.row_id, np.zeros(len(segment), np.float32))
-        if block.ends_pass:
+        if block.step.ends_pass:
             # No scan for P is worth its time: without a lower bound, no gap can end the job.
             bound = min(bound, float(blocks.primal(block, all_w, is_due=False)[0]))
-            unvisited = blocks.count_unvisited(block)
-            yield PassProgress(block.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)
+            unvisited = blocks.count_unvisited(block.step)
+            yield PassProgress(block.step.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)

@@ -21,11 +21,11 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.newton.phase import NewtonPhase
 from streamsvm.trainer.rows.cache import CachedRows, Cursor
-from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, StoredRows
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, RowStore, StoredRows
 from streamsvm.trainer.rows.mixture import IsActive
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
-from streamsvm.trainer.sweeps.run import RowStore, Shares, Sweeps
+from streamsvm.trainer.sweeps.run import Shares, Sweeps
 from streamsvm.trainer.sweeps.sweep import ResidentSweeps, is_worth_threads, shuffled, sweep, threads_for
 from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sweeps, is_late
 from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, Sweep
@@ -101,7 +101,8 @@ class StreamTraining:
         self._resident_sweeps = ResidentSweeps(
             self._residents.windows, self._shared.score, self._updater, self._streaming
         )
-        if self._has_begun(alpha):
+        # If training goes on from earlier lanes, a checkpoint or an alpha, rows on disk need not stream first.
+        if not settings.follows and (settings.lane or settings.resume or alpha.any()):
             self._disk.seal(len(alpha))
         self._shared.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         cursor.training = self
@@ -135,10 +136,6 @@ class StreamTraining:
                 self._cursor.end_section(self._w)
             self._use_spare_time(step, rng)
 
-    def _has_begun(self, alpha: Array) -> bool:
-        """Whether training goes on from earlier lanes, a checkpoint or an alpha: rows on disk need not stream first."""
-        return not self._settings.follows and bool(self._settings.lane or self._settings.resume or alpha.any())
-
     def _rng(self, *place: int) -> np.random.Generator:
         """Return a generator seeded by job and section, so that a section can be repeated without earlier sections."""
         return np.random.default_rng((self._settings.seed, _STREAM, *place))
@@ -153,21 +150,12 @@ class StreamTraining:
         due = self._settings.options.updates_per_row
         # A second visit so soon after the first brings less than a sweep over all rows.
         due = min(1.0, due) if self._disk.is_open else due
-        self.statistics.owed += due * step.rows - step.screened - self._arrive(step, rng)
-        while self.statistics.owed > 0 and self._residents.segments and not self._shared.has_to_end:
-            self.statistics.owed -= self._resident_sweeps.visit_some(rng)
-
-    def _arrive(self, step: Step, rng: np.random.Generator) -> int:
-        """Visit the fresh rows of a step; return their number."""
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
-        return sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming).visits
-
-    def _visit_unvisited(self) -> None:
-        """Visit resident rows that this pass has not visited yet: no row is left out of a pass."""
-        rows = self._shared.going(map(self._cursor.read, self._residents.segments))
-        sweep(rows, lambda rows: self._shared.unvisited(rows.row_id), self._updater)
-        self._shared.end_if_due()
+        arrived = sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming)
+        self.statistics.owed += due * step.rows - step.screened - arrived.visits
+        while self.statistics.owed > 0 and self._residents.segments and not self._shared.has_to_end:
+            self.statistics.owed -= self._resident_sweeps.visit_some(rng)
 
     def _use_spare_time(self, step: Step, rng: np.random.Generator) -> None:
         """Visit resident rows until the reader's next step is ready; not in a first pass whose cores have to read."""
@@ -184,7 +172,10 @@ class StreamTraining:
         primal = self._shared.primal(step) if self._has_bound else np.array([inf])
         self._has_bound = self._skipped = False
         if self.store() is None:
-            self._visit_unvisited()
+            # No row is left out of a pass: visit resident rows that this pass has not visited yet.
+            rows = self._shared.going(map(self._cursor.read, self._residents.segments))
+            sweep(rows, lambda rows: self._shared.unvisited(rows.row_id), self._updater)
+            self._shared.end_if_due()
             yield self.statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
         else:
             yield from self._swept_passes(step, primal)

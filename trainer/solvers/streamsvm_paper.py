@@ -66,7 +66,10 @@ class PickOptions(StreamOptions):
 
 
 class Picks:
-    """Visits random rows of the cache, and gives rows up by the rule of the paper: the reader evicts these."""
+    """Visits random rows of the cache, and gives rows up by the rule of the paper: the reader evicts these.
+
+    rows  the rows that may be picked: have them `take_in` each step
+    """
 
     def __init__(
         self, settings: TrainerSettings, cursor: Cursor, statistics: DualStatistics, alpha: Array, w: Array
@@ -87,7 +90,7 @@ class Picks:
         # eps, eps_new, picks since eps was set, rows in the cache, picks since beta applied
         epsilon = np.inf if options.epsilon_start is None else options.epsilon_start
         self._rule = kept.get("paper_rule", np.array([epsilon, 0.0, 0.0, 0.0, 0.0]))
-        self._rows = _RowsToPick(len(alpha), cursor, self._rule, kept)
+        self.rows = _RowsToPick(len(alpha), cursor, self._rule, kept)
 
     @property
     def epsilon(self) -> float:
@@ -95,37 +98,28 @@ class Picks:
         return float(self._rule[0])
 
     @property
-    def has_arrivals(self) -> bool:
-        """Whether rows have yet to come in."""
-        return self._rows.has_arrivals
-
-    @property
     def has_rows(self) -> bool:
         """Whether there is a row to pick, or one that comes in soon."""
-        return self._rule[3] > 0 or self._rows.has_arrivals
-
-    def take_in(self, step: Step, rng: np.random.Generator) -> None:
-        """Let picks be among the rows of a new step from now on; rows new to the cache come in one by one."""
-        self._rows.take_in(step, rng)
+        return self._rule[3] > 0 or self.rows.has_arrivals
 
     def visit_some(self, owed: float, rng: np.random.Generator) -> int:
         """Visit some random rows; return the number of visits. After `owed` visits all new rows have come in."""
         count = int(max(1, min(owed, _MOST_PICKS, max(self._rule[3], _FEWEST_PICKS))))
-        picked, arrivals = self._rows.pick(count, count / max(owed, 1.0), rng)
+        picked, arrivals = self.rows.pick(count, count / max(owed, 1.0), rng)
         made = sum(self._visit(rows, arrivals) for rows in picked)
-        self._rows.finish(arrivals)
+        self.rows.finish(arrivals)
         return made
 
     def _visit(self, rows: Segment, arrivals: Arrivals) -> int:
         count = 0
         for part, own in self._visited.batches(rows, np.arange(len(rows), dtype=np.int32)):
             picks, M_plus, M_minus, curvature, freed = paper_visits(
-                own, part.columns, self._table, self._ways, arrivals, self._rows.listing,
+                own, part.columns, self._table, self._ways, arrivals, self.rows.listing,
                 self._alpha, self._w, self._rule,
             )  # fmt: skip
             self._statistics.add(picks, VisitSums(*np.array([[M_plus], [M_minus], [curvature], [freed], [0.0], [0.0]])))
             count += picks
-        self._cursor.shared.note(rows.row_id, self._rows.scores(rows.row_id))
+        self._cursor.shared.note(rows.row_id, self.rows.scores(rows.row_id))
         return count
 
     def end_pass(self) -> None:
@@ -135,7 +129,7 @@ class Picks:
 
     def resumable(self) -> dict[str, Array]:
         """Return the arrays from which a later attempt goes on: its Picks find them in `cursor.checkpoints.kept`."""
-        return {**self._rows.resumable(), "paper_rule": self._rule}
+        return {**self.rows.resumable(), "paper_rule": self._rule}
 
 
 def streamsvm_paper(
@@ -153,11 +147,11 @@ def streamsvm_paper(
             section = step.pass_, step.section
             # Seeded by job and section, so that a section can be repeated without earlier sections.
             rng = np.random.default_rng((settings.seed, _STREAM, *section))
-        picks.take_in(step, rng)
+        picks.rows.take_in(step, rng)
         statistics.owed += settings.options.updates_per_row * step.rows
         # Fewer picks are left for the next step: a call costs as much as some hundred.
         least = 0.0 if step.ends_section else float(_FEWEST_PICKS)
-        while (statistics.owed > least or picks.has_arrivals) and picks.has_rows and not cursor.shared.has_to_end:
+        while (statistics.owed > least or picks.rows.has_arrivals) and picks.has_rows and not cursor.shared.has_to_end:
             statistics.owed -= picks.visit_some(statistics.owed, rng)
         cursor.shared.end_if_due()
         if step.ends_pass:

@@ -4,10 +4,9 @@ This is LIBLINEAR's loop (Hsieh et al. 2008, section 3.2): most sweeps leave out
 the cache or on disk. Several threads share w (trainer.kernels.hinge).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.newton.choice import Outlook, shares_left
 from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.rows.disk import RowStore
 from streamsvm.trainer.sweeps.sweep import (
     ALONE,
     WHOLE_EVERY,
@@ -44,41 +44,6 @@ _FEW = 10_000  # rows that have to be read before the share is trusted
 # After a certificate that misses the targets, sweeps go on until their figures are smaller by this factor than before
 # it. The product of these factors has a lower bound: thousands of runs of a few sweeps may follow each other.
 _LATER, _LEAST_CAUTION = 0.7, 1e-3
-
-
-class RowStore(Protocol):
-    """A store of all rows of the problem."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the store can be read: False after it has failed."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all rows of the store."""
-
-    def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
-        """Yield all rows once; with `is_active`, the active rows, maybe others, too. Ends early if the store fails."""
-
-    def in_order(self) -> Iterator[Segment]:
-        """Yield all rows once, in the order in which they are stored. Ends early if the store fails."""
-
-    @property
-    def has_active(self) -> bool:
-        """Whether sweeps over active rows need not read all rows: a file has the active rows, or no file is needed."""
-
-    @property
-    def n_aside(self) -> int:
-        """Number of rows in the file of active rows; 0 for a store that needs no such file."""
-
-    def forget_active(self) -> None:
-        """Empty the file of active rows."""
-
-    def set_aside(self, rows: Segment, picked: Array) -> None:
-        """Add the rows at the positions `picked` (k,) to the file of active rows."""
-
-    def narrow(self) -> None:
-        """Let sweeps over active rows read their file from now on: all active rows have been set aside."""
 
 
 class Sweeps:

@@ -2,12 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import islice
 from math import inf
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.updates.statistics import SweepStatistics, Visits
 from streamsvm.trainer.updates.updater import CoordinateUpdater
 
+T = TypeVar("T")
 Choose = Callable[[Segment], Array]
 Learn = Callable[[Segment, Array, Visits], None]
 
@@ -72,7 +75,12 @@ def sweep(
     statistics  statistics of the sweep so far, to which this call adds
     """
     statistics = statistics or SweepStatistics.none(updater.count)
-    for rows, order, visits in _visited(windows, choose, updater, threads):
+
+    def visit(rows: Segment, order: Array) -> tuple[Segment, Array, Visits]:
+        return rows, order, updater.visit(rows, order, threads.pool is None)
+
+    tasks = (partial(visit, rows, choose(rows)) for rows in windows)
+    for rows, order, visits in in_turn(tasks, threads.pool, threads.lent):
         updater.take(rows, order, visits)
         statistics.add(visits)
         if learn is not None:
@@ -80,31 +88,24 @@ def sweep(
     return statistics
 
 
-def _visited(
-    windows: Iterable[Segment], choose: Choose, updater: CoordinateUpdater, threads: Threads
-) -> Iterator[tuple[Segment, Array, Visits]]:
-    if threads.pool is None:
-        for rows in windows:
-            order = choose(rows)
-            yield rows, order, updater.visit(rows, order)
+def in_turn(tasks: Iterable[Callable[[], T]], pool: Executor | None, most: int) -> Iterator[T]:
+    """Yield the results of tasks in order. The pool's threads do `most` at a time; without a pool the caller's does.
+
+    No task is under way any more when the iterator has ended, or was closed.
+    """
+    if pool is None:
+        yield from (task() for task in tasks)
         return
-    begun: deque[tuple[Segment, Array, Future[Visits]]] = deque()
+    begun: deque[Future[T]] = deque()
     try:
-        for rows in windows:
-            order = choose(rows)
-            begun.append((rows, order, threads.pool.submit(updater.visit, rows, order, False)))
-            if len(begun) == threads.lent:
-                yield _result(begun)
+        for task in tasks:
+            begun.append(pool.submit(task))
+            if len(begun) == most:
+                yield begun.popleft().result()
         while begun:
-            yield _result(begun)
+            yield begun.popleft().result()
     finally:
-        for _, _, left in begun:
-            left.exception()
-
-
-def _result(begun: deque[tuple[Segment, Array, Future[Visits]]]) -> tuple[Segment, Array, Visits]:
-    rows, order, visits = begun.popleft()
-    return rows, order, visits.result()
+        wait(begun)
 
 
 class ResidentSweeps:
@@ -152,10 +153,7 @@ class ResidentSweeps:
         self._slack = self._statistics.slack if self._n_sweeps % WHOLE_EVERY else inf
         self._n_sweeps += 1
         self._statistics = SweepStatistics.none(self._updater.count)
-        self._windows = self._new_windows(self._is_active, rng)
-
-    def _is_active(self, row_id: Array) -> Array:
-        return self._score[row_id] <= self._slack
+        self._windows = self._new_windows(lambda row_id: self._score[row_id] <= self._slack, rng)
 
 
 class Next(Enum):

@@ -143,12 +143,9 @@ class Convergence:
         self._settings, self._targets = settings, StoppingTargets.of(settings)
         self._is_dual = is_dual
         self._lanes = state.lanes[: settings.tasks.count]
+        self._by = self._lanes["converged_by"]
         self._dual_objective: Array | None = None  # of the pass before
         self._passes_alike = 0
-
-    @property
-    def _by(self) -> Array:
-        return self._lanes["converged_by"]
 
     @property
     def reason(self) -> str | None:

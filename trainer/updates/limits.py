@@ -90,15 +90,10 @@ class JobLimits:
     @property
     def has_passed(self) -> bool:
         """Whether the job has to end now, without waiting for the end of the pass."""
-        return self._has_waited() or self._is_late()
-
-    def _is_late(self) -> bool:
+        if self._control["stop"]:
+            if self._asked is None:
+                self._asked = self._clock()
+            if self._clock() - self._asked >= GRACE_SECONDS:
+                return True
         is_spared = self._first_is_whole and not self._control["finished_passes"]
         return not is_spared and self._elapsed_seconds() >= self._max_seconds + GRACE_SECONDS
-
-    def _has_waited(self) -> bool:
-        if not self._control["stop"]:
-            return False
-        if self._asked is None:
-            self._asked = self._clock()
-        return self._clock() - self._asked >= GRACE_SECONDS

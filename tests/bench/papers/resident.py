@@ -73,7 +73,7 @@ class _Blocks:
     def note(self, row_id: np.ndarray, _score: np.ndarray) -> None:
         self._visited[row_id] = True
 
-    def count_unvisited(self, _block: Block) -> int:
+    def count_unvisited(self, _step: object) -> int:
         return int(np.count_nonzero(~self._visited))
 
     def primal(self, _block: Block, _w: np.ndarray, _is_due: bool = True) -> np.ndarray:

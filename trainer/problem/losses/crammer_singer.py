@@ -61,17 +61,6 @@ def violations(own: Array, C: Array, z: Array, alpha: Array) -> Array:
     return largest - np.where(has_room.any(axis=1), np.where(has_room, G, np.inf).min(axis=1), largest)
 
 
-def gap_terms(own: Array, C: Array, z: Array, alpha: Array) -> Array:
-    """Return each row's term of P - D, (n,). z must be the decision values at the w that belongs to alpha."""
-    G = _gradients(own, z)
-    return np.sum((_bounds(own, C, alpha.shape[1]) - alpha) * (G.max(axis=1, keepdims=True) - G), axis=1)
-
-
-def n_free(own: Array, C: Array, alpha: Array) -> int:
-    """Return the number of free rows: those in which more than one class has room."""
-    return int(np.count_nonzero((alpha < _bounds(own, C, alpha.shape[1])).sum(axis=1) > 1))
-
-
 def _bounds(own: Array, C: Array, n_classes: int) -> Array:
     """Return the bounds C_im, (n, n_classes)."""
     bounds = np.zeros((len(own), n_classes))
