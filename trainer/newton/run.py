@@ -42,7 +42,7 @@ class NewtonSteps:
     numbers  numbers of the tasks that are trained
     most     most equations that a system may have
     left     states from which some tasks go on; other tasks begin at w
-    go_on    is called now and then while systems are solved, see `trainer.newton.system.System.solve`
+    go_on    is called now and then while systems are solved, see `trainer.newton.system.OfFeatures.solve`
     side_by_side  calls a function for each item of a list, perhaps by several threads: for small systems
     scans    number of scans made; requests: number of requests answered
     """
