@@ -175,7 +175,9 @@ def _chunk(part: Any, is_of_frames: bool) -> tuple[Any, Any, Any]:
     if not isinstance(part, tuple) or len(part) not in (2, 3):
         raise ValueError("a chunk is (X, y) or (X, y, sample_weight)")
     X, y, weight = (*part, None)[:3]
-    if not is_frame(X) if is_of_frames else is_frame(X) and column_names(X) is not None:
+    # A frame whose columns have no names counts as a matrix after matrices.
+    is_alike = is_frame(X) if is_of_frames else not (is_frame(X) and column_names(X))
+    if not is_alike:
         raise ValueError("columns of some chunks have names, those of others have none")
     return (X, y, weight) if is_of_frames else _checked(X, y, weight)
 
