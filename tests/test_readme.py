@@ -78,6 +78,11 @@ def test_targets_of_make():
     assert {target for target in MAKEFILE_TARGETS if f"`make {target}`" not in page("tests")} == set()
 
 
+def test_names_in_files_of_the_first_guide():
+    named = re.findall(r"`(\w+)` in `([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert named and [each for each in named if each[0] not in (ROOT / each[1]).read_text()] == []
+
+
 def test_the_first_page_is_short():
     assert len(page().splitlines()) <= MOST_LINES
 

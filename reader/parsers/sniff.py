@@ -89,9 +89,9 @@ def most(fit: Sequence[bool]) -> bool:
 
 
 def has_documents(head: bytes) -> bool:
-    """Return whether nine of ten lines of `head` are a short label, a tab and a text, most of three words or more.
+    """Return whether nine of ten lines of `head` are a short label, a tab and a text, and most texts have three words.
 
-    False, too, if the first line may name columns: its text has fewer words, and no other line has its label.
+    It is False, too, if the first line looks like names of columns: a shorter text, a label that occurs nowhere else.
     """
     lines = [line.partition(b"\t") for line in lines_of(head)]
     if 10 * sum(not (tab and _LABEL.fullmatch(label)) for label, tab, _ in lines) > len(lines):

@@ -22,7 +22,7 @@ from streamsvm.storage.run.state import State, pass_stamp
 class Arrivals:
     """The rows that the reader has read for one step.
 
-    pieces              number of pieces of the pass read so far, this step's included; section: at the section's begin
+    pieces              number of pieces of the pass read by the end of this step; section: when its section began
     fresh               packed segments of the rows that were neither resident nor screened
     rows                number of rows read in the step
     screened            number of these rows that are held at a bound of alpha, and so do not enter the cache

@@ -24,7 +24,7 @@ class Margins:
 
 
 class Screening:
-    """Margins, losses and slack of the current pass.
+    """Decides which rows of a pass stay out of the cache since they rest at a bound; keeps its margins and losses.
 
     slack         a row at a bound of alpha is screened if |m - 1| exceeds `slack`; None: no row is screened
     spares_first  no row is screened in the first pass, since the trainer needs all rows

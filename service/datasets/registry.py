@@ -214,7 +214,7 @@ class Datasets:
         await self._uploads.run(owner, begin, options, chunks)
 
     def note_request(self, name: str, key: RequestKey) -> None:
-        """Record which request adds rows to a dataset, after all of them have come and before they take effect."""
+        """Record which request brought new rows: all have arrived, and do not belong to the dataset yet."""
         record = self._store.dataset(name)
         self._store.note_rows(key, record["id"], read_manifest(self.directory(record["id"])).uid)
 

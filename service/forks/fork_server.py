@@ -108,9 +108,9 @@ def _begin(descriptor: int) -> "subprocess.Popen[bytes]":
 
 
 class ForkServer:
-    """Starts the process and asks it to fork, until `close`; any thread may.
+    """Starts the process, and asks it to fork until `close` is called. Any thread may ask.
 
-    begin  starts the process with a descriptor as its standard input; used as subprocess.Popen
+    begin  starts the process; called as subprocess.Popen is, with a descriptor for the process's standard input
     """
 
     def __init__(self, begin: Callable[[int], Any] = _begin) -> None:

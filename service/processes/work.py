@@ -78,7 +78,7 @@ class Work:
 
     @property
     def needs(self) -> list[Needs]:
-        """Of what runs."""
+        """What each of the running jobs or predictions needs."""
         return [running.needs for running in self.active.values()]
 
     def recover(self) -> None:
@@ -273,7 +273,7 @@ class Work:
         self._end(record, "failed", failure=failure)
 
     def _end(self, record: dict[str, Any], state: str, **columns: Any) -> None:
-        """Record the prediction's end, then remove its pieces and unfinished files."""
+        """Record the end of a job or prediction, then remove its pieces and unfinished files."""
         self._store.finish(record["id"], state, kind=self.kind, **columns)
         self._told(record).info("%s", f"failed: {columns['failure']['message']}" if state == "failed" else state)
         with self._tidying(record):

@@ -160,7 +160,10 @@ def read_index(file: BinaryIO, info: BlockInfo) -> Array:
 
 
 def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
-    """Check and decode the bytes of a piece; `entry` is its INDEX_ENTRY or LOCATION. Raises CorruptData."""
+    """Check and decode the bytes of a piece. Raises CorruptData.
+
+    entry  where the piece lies, and its checksum: a record of dtype INDEX_ENTRY or LOCATION
+    """
     if zlib.crc32(data) != entry["checksum"]:
         raise CorruptData(f"the piece of the rows from {entry['first_row']} on has a wrong checksum")
     rows, norms = _decode(data, entry)

@@ -173,11 +173,11 @@ class ColumnsOfDocuments(HashedText):
         places: Sequence[int | None],
         numbers: Sequence[int],
     ) -> Iterator[Rows]:
-        """Yield the rows of documents.
+        """Yield rows made of the documents of a table.
 
         documents  `text` and `spans` of `Documents`
         missing    indices of the documents that are missing
-        beside     labels, weights and groups; None for a column that the table lacks, and for a missing value
+        beside     columns of labels, weights and groups; a column that the table lacks is None, as is a missing value
         places     positions of the columns of documents, labels, weights and groups
         numbers    numbers of the rows in the input, for errors
         """

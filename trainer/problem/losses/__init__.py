@@ -23,7 +23,7 @@ class Loss(Protocol):
     m (n,) is the argument of the loss: the margin y_i <w, x_i>, or the residual <w, x_i> - y_i of regression.
 
     is_smooth     the loss has a derivative everywhere: alpha is a function of m, and `proximal` allows sigma = inf
-    has_centre    the result of `proximal` depends on centre and sigma
+    has_centre    `proximal` needs the centre and sigma of its proximal term; else it ignores both
     is_quadratic  the dual objective D is a parabola along each line within the box of alpha
     has_curvature  the dual term d has the summand -a^2 / (4 C); alpha has no upper bound (Hsieh et al. 2008, eq. 4)
     has_rest      rows may rest: their alpha stays at a bound
