@@ -123,7 +123,7 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
 
 
 def document_predictions(texts: Sequence[str], predictor: Predictor) -> Iterator[Prediction]:
-    """Predict documents; warn if the texts are names of files: `predict` reads a file only if it is given one name, no list.
+    """Predict documents; warn if the texts are names of files: `predict` reads a file only if it is given one name.
 
     Raises InvalidInput no_documents for names of files if the model was not trained on documents.
     """

@@ -84,7 +84,7 @@ class Sweeps:
         return {"caution": self._caution}
 
     def run(self, store: RowStore, is_late: Callable[[int], bool], rng: Random) -> None:
-        """Sweep until targets are likely reached, `is_late`, called with the number of sweeps, is True, or the job is stopped."""
+        """Sweep until targets are likely reached, `is_late`(number of sweeps) returns True, or the job is stopped."""
         step, has_to_end = self._cursor.step, is_late(0)
         variables, gaps = self._variables, list[Array]()
         self.gaps = gaps
