@@ -39,7 +39,7 @@ BUDGET = {
     "product lines": 64_272,
     "product statements": 35_221,
     "product modules": 362,
-    "test lines": 66_654,
+    "test lines": 66_612,
 }
 
 

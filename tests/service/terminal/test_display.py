@@ -181,35 +181,29 @@ def test_of_several_C_all_figures_are_those_of_the_best(capsys, best, is_last):
     shown.show_folds({"cv": tried, "selected_C": best}, "accuracy")
     said = capsys.readouterr().err.splitlines()
     (selected,) = (line for line in said if "selected" in line)
-    assert [line.split(": ")[0] for line in said[:2]] == ["C = 0.5", "C = 2"] and sum(
-        "f1" in line for line in said
-    ) == 1
-    assert (
-        f"C = {best:g}" in selected and "f1 0.25 +- 0.5" in selected and selected.endswith("frequent class gives 0.75")
-    )
+    assert [line.split(": ")[0] for line in said[:2]] == ["C = 0.5", "C = 2"]
+    assert sum("f1" in line for line in said) == 1 and "f1 0.25 +- 0.5" in selected
+    assert selected.startswith(f"C = {best:g}") and selected.endswith("frequent class gives 0.75")
     assert any("no larger C" in line for line in said) == is_last
 
 
-def test_a_value_for_each_sweep():
-    curve = curve_of(at(None), at(4.0, 1), at(4.0, 1), at(2.0, 2), at(1.0, 3))
-    assert (curve.values, curve.unit) == ([4.0, 2.0, 1.0], "sweep")
-
-
-def test_what_nobody_saw_is_as_what_was_before():
-    assert curve_of(at(4.0, 1), at(1.0, 4)).values == [4.0, 4.0, 4.0, 1.0]
-
-
-def test_a_sweep_may_end_with_another_figure():
-    assert curve_of(at(4.0, 1), at(2.0, 2), at(1.5, 2)).values == [4.0, 1.5]
-
-
-def test_sweeps_of_the_next_pass_follow():
-    assert curve_of(at(4.0, 1), at(2.0, 2), at(1.0, 1, 2), at(0.5, 2, 2)).values == [4.0, 2.0, 1.0, 0.5]
-
-
-def test_passes_where_there_are_no_sweeps():
-    curve = curve_of(at(4.0, pass_=1), at(2.0, pass_=2))
-    assert (curve.values, curve.unit) == ([4.0, 2.0], "pass")
+@pytest.mark.parametrize(
+    ("seen", "values", "unit"),
+    [
+        pytest.param([at(None), at(4.0, 1), at(4.0, 1), at(2.0, 2), at(1.0, 3)], [4.0, 2.0, 1.0], "sweep", id="each"),
+        pytest.param([at(4.0, 1), at(1.0, 4)], [4.0, 4.0, 4.0, 1.0], "sweep", id="some not seen"),
+        pytest.param([at(4.0, 1), at(2.0, 2), at(1.5, 2)], [4.0, 1.5], "sweep", id="another figure"),
+        pytest.param(
+            [at(4.0, 1), at(2.0, 2), at(1.0, 1, 2), at(0.5, 2, 2)], [4.0, 2.0, 1.0, 0.5], "sweep", id="passes"
+        ),
+        pytest.param([at(4.0, pass_=1), at(2.0, pass_=2)], [4.0, 2.0], "pass", id="no sweeps"),
+        pytest.param([at(4.0, 1), at(2.0, 2), at(3.0, 1, lane=OTHER)], [3.0], "sweep", id="another lane"),
+        *(pytest.param([at(1.0, 1), at(gap, 2)], [1.0], "sweep", id=f"{gap}") for gap in (0.0, -1.0, float("inf"))),
+    ],
+)
+def test_the_curve_has_a_value_for_each_sweep_or_pass(seen, values, unit):
+    curve = curve_of(*seen)
+    assert (curve.values, curve.unit) == (values, unit)
 
 
 def newton(gap, step, sweep=5, pass_=1):
@@ -229,20 +223,8 @@ def test_after_newton_steps_that_were_given_up_sweeps_follow():
     assert (curve.values, curve.caption) == ([4.0, 1.0, 0.5], "sweeps: 2, Newton steps: 1")
 
 
-def test_another_lane_begins_anew():
-    assert curve_of(at(4.0, 1), at(2.0, 2), at(3.0, 1, lane=OTHER)).values == [3.0]
-
-
-@pytest.mark.parametrize("gap", [0.0, -1.0, float("inf")])
-def test_what_has_no_logarithm_is_left_out(gap):
-    assert curve_of(at(1.0, 1), at(gap, 2)).values == [1.0]
-
-
-def test_nothing_is_drawn_of_nothing():
-    assert picture([], "sweep 1 to 0", 1e-3) == []
-
-
 def test_the_picture_falls():
+    assert picture([], "sweep 1 to 0", 1e-3) == []
     assert picture([1.0, 0.1, 0.02], "sweep 1 to 3", 0.01, width=8) == [
         " M+ - M-",
         "       1 |██",
@@ -258,10 +240,6 @@ def test_the_picture_falls():
     ]
 
 
-def test_without_unicode():
-    assert "".join(picture([1.0, 0.5, 0.1], "pass 1 to 3", 0.01, blocks=False)).isascii()
-
-
 @given(
     st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=300),
     st.none() | st.floats(1e-9, 1e3),
@@ -270,6 +248,7 @@ def test_without_unicode():
 )
 def test_bars_are_in_the_order_of_the_values(values, tolerance, width, blocks):
     lines = picture(values, "sweeps", tolerance, width, blocks)
+    assert blocks or "".join(lines).isascii()
     assert max(map(len, lines)) <= 8 + 2 + width + len(" tolerance")
     assert len(lines) <= max(HEIGHT, 12) + 3
     columns = [[row.ljust(width)[k] in "█#" for row in bars(lines)] for k in range(width)]
