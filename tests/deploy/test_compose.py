@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 import yaml
+from prometheus_client import generate_latest
 
 from streamsvm.api.app import create_app
 from streamsvm.service.cli import main
@@ -101,7 +102,7 @@ def expressions() -> list[str]:
 def test_metrics_of_alerts_and_dashboard_are_exported(expression, tmp_path):
     app = create_app(Settings(tmp_path))
     app.state.metrics.observe("GET", "/", 200, 0.1)
-    exported = set(re.findall(r"^# TYPE (\S+) ", app.state.metrics.text().decode(), re.MULTILINE))
+    exported = set(re.findall(r"^# TYPE (\S+) ", generate_latest(app.state.metrics.registry).decode(), re.MULTILINE))
     used = set(re.findall(r"streamsvm_\w+", expression))
     assert used or expression.startswith("up{")
     assert {re.sub(r"_(sum|count|bucket)$", "", name) for name in used} <= exported

@@ -30,7 +30,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     spec, manifest, at_once = plan.spec, plan.manifest, len(plan.running)
     memory = plan.memory
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
-    training = getattr(spec.options, "visits", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
+    training = getattr(spec.options, "updates_per_row", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
     training *= max(1.0, _LANE_SHARE * plan.tasks.width)
     return {
         "memory": {**asdict(memory), "total_bytes": memory.total_bytes},

@@ -68,7 +68,10 @@ def read(data: bytes, scratch, limits: InputLimits | None = None, size: int = 1 
 def fault(data: bytes, scratch, **more) -> InputError:
     with pytest.raises(InputError) as caught:
         read(data, scratch, **more)
-    assert caught.value.code in ("not_numeric", "column_type") or caught.value.hint == HINTS[caught.value.code]
+    assert (
+        caught.value.code in ("not_numeric", "column_type", "missing_value")
+        or caught.value.hint == HINTS[caught.value.code]
+    )
     assert list(scratch.iterdir()) == []
     return caught.value
 
