@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+OF_COLUMNS = ("not_numeric", "column_type", "missing_value")  # codes whose hint depends on the column
+
 
 @contextmanager
 def refused(error: type[Exception], code: str, match: str | None = None) -> Iterator[Any]:

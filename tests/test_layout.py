@@ -39,7 +39,7 @@ BUDGET = {
     "product lines": 64_272,
     "product statements": 35_221,
     "product modules": 362,
-    "test lines": 66_612,
+    "test lines": 66_615,
 }
 
 
