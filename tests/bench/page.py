@@ -87,7 +87,8 @@ def _weights(model: Path, n_features: int) -> np.ndarray:
     """Return w (n_features,) of the label +1 from a model file of LIBLINEAR, which may end before the last feature."""
     with model.open("rb") as file:
         read = MODEL_FORMATS["liblinear"].read(file)
-    return np.pad(read.w, (0, n_features - len(read.w))) * read.labels[0]
+    places = np.arange(len(read.w)) if read.maps is None else read.maps.listed - read.index_base  # of many, some
+    return np.bincount(places, read.w * read.labels[0], n_features)
 
 
 # heading -> what yields the lines below it
