@@ -36,7 +36,7 @@ MOST_LINES, MOST_MODULES = 400, 16  # of a module, of a folder
 SOURCES = ("*.py", "*.sh", "*.js", "*.css", "*.html", "answers.txt")
 # What there may be at most: a commit lowers these figures or leaves them, and whoever adds makes room first.
 BUDGET = {
-    "product lines": 64_272,
+    "product lines": 64_267,
     "product statements": 35_221,
     "product modules": 362,
     "test lines": 66_615,

@@ -163,10 +163,7 @@ class Reading:
         """Yield a warning if a label that is a string is a word for a missing value, such as NA."""
         if names := [name for name in self.names.names if is_missing(name.encode())]:
             what = f"labels that look like missing values are taken for classes: {first_names(names)}"
-            yield {
-                "code": "labels_missing",
-                "message": f"{what}. If they are missing, leave their rows out of the file",
-            }
+            yield {"code": "labels_missing", "message": f"{what}. If they are missing, leave their rows out"}
 
     def _label_warnings(self, input_: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Yield a warning if labels were taken from the first column by default, and do not look like classes.

@@ -230,7 +230,7 @@ def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any
     return {
         **shown,
         "spec": record["spec"],
-        "progress": _figures(result or read_object(settings.predictions / record["id"] / PROGRESS), _PROGRESS),
+        "progress": _figures(result or read_object(settings.predictions / record["id"] / PROGRESS, OSError), _PROGRESS),
         "result": result,
         "failure": record["failure"],
     }
@@ -242,10 +242,10 @@ def _figures(found: Any, names: tuple[str, ...] = (*_PROGRESS, "unknown_features
     return {name: found[name] for name in names} if is_whole else None
 
 
-def read_object(path: Path) -> dict[str, Any] | None:
-    """Read the object in a JSON file; return None without file or object. Raises OSError if the file is unreadable."""
+def read_object(path: Path, unless: type[OSError] = FileNotFoundError) -> dict[str, Any] | None:
+    """Read the object in a JSON file; return None without file or object, and for errors `unless`. Raises OSError."""
     try:
         found = read_json(path.read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (unless, NotADirectoryError, ValueError):
         return None
     return found if isinstance(found, dict) else None

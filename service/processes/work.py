@@ -78,7 +78,7 @@ class Work:
 
     @property
     def needs(self) -> list[Needs]:
-        """What each of the running jobs or predictions needs."""
+        """Return what each running job or prediction needs."""
         return [running.needs for running in self.active.values()]
 
     def recover(self) -> None:

@@ -193,10 +193,11 @@ def test_an_odd_prediction_costs_itself(service, column):
     other, odd = (service.store.add_prediction("mdl_1", asked) for _ in range(2))
     with service.store._database.write() as connection:
         connection.execute(f"UPDATE predictions SET {column} = ? WHERE id = ?", (ODD_PREDICTIONS[column], odd))
-    (directory := service.settings.predictions / odd).mkdir(parents=True)
-    (directory / "progress.json").write_text("[1]" if column == "spec" else '{"rows": null}')
-    answer = service.request("GET", "/v1/predictions")
-    assert [each["id"] for each in answer.json()["predictions"]] == [odd, other]
+    progress = service.settings.predictions / odd / "progress.json"
+    (progress if column == "failure" else progress.parent).mkdir(parents=True)  # a directory cannot be read
+    if column != "failure":
+        progress.write_text("[1]" if column == "spec" else '{"rows": null}')
+    assert [each["id"] for each in service.request("GET", "/v1/predictions").json()["predictions"]] == [odd, other]
     assert service.request("GET", f"/v1/predictions/{odd}").json()["progress"] is None
     assert service.request("POST", f"/v1/predictions/{odd}/cancel").json()["state"] == "cancelled"
     assert service.request("DELETE", f"/v1/predictions/{odd}").status_code == 204

@@ -181,9 +181,7 @@ if (sofar && job.ended === "no") showRunning({ ...sofar, phase: job.phase });
 const events = new EventSource(`/v1/jobs/${job.id}/events`);
 const on = (kind, action) => events.addEventListener(kind, (event) => action(JSON.parse(event.data)));
 
-on("state", (step) => {
-  if (job.ended === "no") showState(step.state); // of a job that has ended, the server shows the last
-});
+on("state", (step) => job.ended === "no" && showState(step.state)); // of a job that has ended, the server shows the last
 on("pass", addPass);
 on("progress", (progress) => {
   showRunning(progress);
