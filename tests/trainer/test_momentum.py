@@ -42,6 +42,12 @@ def test_beta_follows_the_rate_at_which_the_gap_falls(gaps, expected):
     assert beta(gaps, len(gaps)) == pytest.approx(expected)
 
 
+def test_the_rate_of_all_sweeps_sees_beyond_a_rise():
+    gaps = [0.5**k for k in range(16)] + [0.5**11]
+    assert rate(gaps) == pytest.approx(0.5 ** (3 / 8))
+    assert rate(gaps, len(gaps)) == pytest.approx(0.5 ** (11 / 16))
+
+
 @pytest.mark.parametrize(
     ("gaps", "expected"),
     [

@@ -10,7 +10,7 @@ from math import inf, log
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.newton.system import LARGEST, fits_iterated
+from streamsvm.trainer.newton.system import DENSE_PAYS, LARGEST, fits_iterated
 from streamsvm.trainer.updates.convergence import StoppingTargets
 
 
@@ -63,13 +63,14 @@ def _sweeps(rate: float, share: float) -> float:
 
 
 LEAST_SWEEPS = 5  # number of sweeps before it is known at which rate gaps fall
-# Gaps need not fall at first, and yet sweeps may end soon (text, a large C). So sweeps are tried first, for this share
-# of the seconds that Newton steps would take: where sweeps lead nowhere, no more time is lost.
-_TRIED = 0.05
+# Gaps need not fall at first, and yet sweeps may end soon (text, images, a large C). So sweeps are tried first, for
+# this share of the seconds that Newton steps would take: where sweeps lead nowhere, no more time is lost.
+_TRIED = 0.15
 _ITERATIONS = 300  # of conjugate gradients in a step, measured; some take 30, and with a large C 1000
 _SCANS, _STEPS = 40, 18  # scans and steps of a task, measured; it took 16 to 110 scans to a relative gap of 1e-4
 _SCANNED, _VISITED = 1.0e-9, 4.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
 _VISIT = 1.0e-7  # seconds a visit takes besides
+_TOGETHER = 0.4  # share of these seconds where a visit is of several tasks, measured with ten
 _FLOP = 5.0e-11  # seconds, of BLAS and LAPACK on one core, measured with some thousand equations
 _MORE_FREE = 1.5  # rows in the largest system for each row that is free in sweeps; other systems have one for each
 _NUMBER, _HALF_MATRIX, _SPARSE = 8, 4, 12  # bytes of a number, of an entry of a system, of a value of a row
@@ -95,7 +96,7 @@ def is_newton_quicker(sweeps: int, outlook: Outlook, may_iterate: bool = True) -
     may_iterate  see trainer.newton.system. Steps are never quicker where systems would be too large
     """
     fits = fits_iterated(_free_values(outlook), len(outlook.rates))
-    if sweeps < LEAST_SWEEPS or not (system_size(outlook) <= LARGEST or (may_iterate and fits)):
+    if not (system_size(outlook) <= LARGEST or (may_iterate and fits)):
         return False
     newton, sweep = _newton_seconds(outlook), _sweep_seconds(outlook)
     return newton < outlook.sweeps_left * sweep and _TRIED * newton <= sweeps * sweep
@@ -123,13 +124,15 @@ def _newton_seconds(outlook: Outlook, machines: int = 1) -> float:
         iterated = _STEPS * _ITERATIONS * 2 * _free_values(outlook) * _SCANNED
         return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED + iterated)
     usual = min(size, outlook.n_free)
-    added = outlook.n_free * min(usual, row_values) ** 2 / machines
+    added = outlook.n_free * min(usual**2, DENSE_PAYS * row_values**2) / machines
     steps = _STEPS * (usual**3 / 3.0 + added) * _FLOP
     return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED / machines + steps)
 
 
 def _sweep_seconds(outlook: Outlook) -> float:
-    return len(outlook.rates) * outlook.visits * (_row_values(outlook) * _VISITED + _VISIT)
+    n_tasks = len(outlook.rates)
+    together = _TOGETHER if n_tasks > 1 else 1.0
+    return n_tasks * outlook.visits * (_row_values(outlook) * _VISITED + _VISIT) * together
 
 
 def _system_bytes(outlook: Outlook, machines: int) -> float:

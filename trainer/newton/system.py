@@ -87,7 +87,7 @@ LARGEST = 8000  # equations: two cores take a minute to solve a system of this s
 _FEW = 128  # features: a system of this size is solved sooner than sparse rows are multiplied with each other
 _SMALL_BYTES = 1 << 23  # of a matrix
 BATCH_BYTES = 1 << 22  # of dense rows
-_DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two values in a sparse row
+DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two values in a sparse row
 # A direction is near enough to d when the residual is this share of |g|, or after this number of iterations. With fewer
 # iterations steps were cheaper, but so many more that training took longer (news20, logistic loss, C = 10,000).
 _LEFT, _MOST_ITERATIONS = 1e-2, 1000
@@ -152,7 +152,7 @@ class OfFeatures:
     def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
         """Add the rows at the positions `picked` (k,), with these h (k,) > 0, to the sum of number `into`, in order."""
         matrix, lengths = self._sums[into], np.diff(rows.indptr)[picked].astype(np.int64)
-        if float(lengths @ lengths) * _DENSE_PAYS <= float(self._n_features) ** 2 * len(picked):
+        if float(lengths @ lengths) * DENSE_PAYS <= float(self._n_features) ** 2 * len(picked):
             add_squares(picked, h, *rows.csr, matrix)
             return
         step = max(1, BATCH_BYTES // (8 * self._n_features))

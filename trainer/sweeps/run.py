@@ -14,7 +14,7 @@ from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.order import random_order
-from streamsvm.trainer.newton.choice import Outlook, shares_left
+from streamsvm.trainer.newton.choice import LEAST_SWEEPS, Outlook, shares_left
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.rows.disk import RowStore
 from streamsvm.trainer.sweeps.sweep import (
@@ -28,7 +28,7 @@ from streamsvm.trainer.sweeps.sweep import (
     sweep,
 )
 from streamsvm.trainer.updates.convergence import StoppingTargets, have_stalled
-from streamsvm.trainer.updates.momentum import LATE_SWEEPS, Momentum, rate
+from streamsvm.trainer.updates.momentum import Momentum, rate
 from streamsvm.trainer.updates.progress import Sweep
 from streamsvm.trainer.updates.statistics import SweepStatistics, Visits
 from streamsvm.trainer.updates.updater import SolverParts
@@ -50,7 +50,8 @@ class Sweeps:
     """Sweeps over all rows: call `run` at the end of a pass.
 
     shares    (bytes of the rows, number of rows) -> whether threads share the sweeps
-    hands_on  (number of sweeps, outlook) -> whether Newton steps are to take over; called after each sweep
+    hands_on  (number of sweeps of all runs, outlook) -> whether Newton steps are to take over; called after a sweep,
+              once it is known at which rate gaps fall
     """
 
     def __init__(
@@ -109,7 +110,8 @@ class Sweeps:
                 outlook = self._outlook(swept, gaps, D, store.n_bytes / _VALUE_BYTES)
                 a_sweep = (self._shared.elapsed_seconds - self._began) / len(gaps)
                 self._shared.control["seconds_left"] = outlook.sweeps_left * a_sweep + self._between
-                self.has_handed_on = has_to_end = self._hands_on(len(gaps), outlook)
+                made, is_known = int(self._shared.control["sweeps_made"]), len(gaps) >= LEAST_SWEEPS
+                self.has_handed_on = has_to_end = is_known and self._hands_on(made, outlook)
             if self._cursor.checkpoints.is_due(ends_pass=False):
                 self._cursor.checkpoints.make_within(step, variables.whole_w)
         self._ended = self._shared.elapsed_seconds
@@ -134,9 +136,10 @@ class Sweeps:
     def _outlook(self, swept: SweepStatistics, gaps: list[Array], D: Array, n_values: float) -> Outlook:
         """Return the outlook for the tasks that are trained, by the sweeps so far."""
         trained = np.flatnonzero(self._variables.is_trained)
-        late = np.array(gaps[-1 - LATE_SWEEPS :])[:, trained]
+        each = np.array(gaps)[:, trained].T.tolist()
         return Outlook(
-            rates=tuple(map(rate, late.T.tolist())),
+            # By momentum a gap rises for some sweeps, and falls again: then all sweeps say more than the last ones.
+            rates=tuple(min(rate(of_task), rate(of_task, len(gaps))) for of_task in each),
             shares_left=tuple(shares_left(self._targets, swept.distance, swept.sums.gap, D)[trained].tolist()),
             visits=sum(self._visits[-WHOLE_EVERY:]) / len(self._visits[-WHOLE_EVERY:]),
             n_rows=self._cursor.step.n_rows,

@@ -79,9 +79,12 @@ def beta(gaps: list[float], sweeps: int) -> float:
     return min(_LARGEST, k / (k + 3), (r := rate(gaps)) / (2.0 - r))
 
 
-def rate(gaps: list[float]) -> float:
-    """Return the geometric mean of the factors by which the last sweeps reduced the gap, at most 1; 1 if not known."""
-    sweeps = min(LATE_SWEEPS, len(gaps) - 1)
+def rate(gaps: list[float], most: int = LATE_SWEEPS) -> float:
+    """Return the geometric mean of the factors by which the last sweeps reduced the gap, at most 1; 1 if not known.
+
+    most  number of sweeps over which to average
+    """
+    sweeps = min(most, len(gaps) - 1)
     if sweeps <= 0:
         return 1.0
     return min(1.0, (gaps[-1] / gaps[-1 - sweeps]) ** (1.0 / sweeps)) if gaps[-1 - sweeps] > 0.0 else 0.0

@@ -27,13 +27,16 @@ def changed(**fields):
 
 # Text at a large C: the gap does not fall at first, and yet one or two hundred sweeps are enough.
 TEXT = changed(n_features=62_061, n_free=4_000, visits=16_000, n_values=1_300_000, n_rows=16_000, rates=(1.2,))
+IMAGES = changed(
+    n_features=781, n_free=22_829, visits=55_652, n_values=9_144_156, n_rows=60_000, rates=(0.9928,) * 10,
+    shares_left=(0.0011,) * 10,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("sweeps", "outlook", "is_quicker"),
     [
         (LEAST_SWEEPS, TABLE, True),
-        (LEAST_SWEEPS - 1, TABLE, False),
         # No rate is known, or the gap has not fallen: sweeps would have no end.
         (5, changed(rates=(1.0,)), True),
         (5, changed(rates=(1.7,)), True),
@@ -46,11 +49,16 @@ TEXT = changed(n_features=62_061, n_free=4_000, visits=16_000, n_values=1_300_00
         (5, changed(rates=(0.3,)), False),
         (5, changed(rates=(0.0,)), False),
         # One task of two is slow.
-        (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1e-3)), True),
+        (10, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1e-3)), True),
         (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1.0)), False),
         # Text: many features, and many rows that are free. Directions are found by iterations, if sweeps take longer.
         (5, changed(n_features=700_000, n_free=11_540, rates=(0.7,)), False),
         (500, changed(n_features=700_000, n_free=11_540, rates=(1.0,)), True),
+        # Images in ten classes: gaps hardly fall at first, rise now and then, and sweeps end in a third of the time.
+        (5, IMAGES, False),
+        (20, changed(**{**IMAGES.__dict__, "n_free": 16_001, "visits": 52_084, "rates": (0.946,) * 10}), False),
+        (50, changed(**{**IMAGES.__dict__, "n_free": 4_429, "visits": 28_560, "rates": (0.95,) * 10}), False),
+        (5_000, IMAGES, True),
         # Rows of a system would not fit into memory.
         (500, changed(n_features=700_000, n_free=1_000_000, n_values=300_000_000, rates=(1.0,)), False),
         # Many rows are free, and the gap has not fallen: sweeps are tried before systems that take minutes.

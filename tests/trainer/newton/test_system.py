@@ -65,7 +65,7 @@ def test_sparse_rows_and_dense_ones_add_up_alike(monkeypatch):
     X, h, g = problem(60, 12, 0.5)
     found = []
     for pays in (0.0, np.inf):  # every row by the kernel, and by BLAS
-        monkeypatch.setattr(system, "_DENSE_PAYS", pays)
+        monkeypatch.setattr(system, "DENSE_PAYS", pays)
         monkeypatch.setattr(system, "BATCH_BYTES", 320)  # three rows at a time
         found.append(direction(OfFeatures(12), X, h, g))
         np.testing.assert_allclose(found[-1], exact(X, h, g), rtol=1e-9)
