@@ -20,6 +20,7 @@ from tests.bench.papers import (
     ocas,
     streamsvm,
     streamsvm_clock,
+    streamsvm_race,
 )
 from tests.bench.papers.runs import timed
 from tests.bench.papers.summary import summed_up
@@ -29,7 +30,11 @@ PAPERS: Benches = {
     "bm": {"methods": timed(bm.run), "design": timed(bm_design.run)},
     "bsca": {"merging": timed(bsca.run), "budget": timed(bsca_budget.run)},
     "ocas": {"iterations": timed(ocas.run)},
-    "streamsvm": {"updates": timed(streamsvm.run), "clock": timed(streamsvm_clock.run)},
+    "streamsvm": {
+        "updates": timed(streamsvm.run),
+        "clock": timed(streamsvm_clock.run),
+        "race": timed(streamsvm_race.run),
+    },
 }
 
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -9,19 +9,29 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from scipy import sparse
 
 
-def one_pass(X: sparse.csr_matrix, y: np.ndarray, C: float) -> tuple[np.ndarray, float]:
-    """w (d,) and the radius after one pass over the rows of X (n, d) in their order; y (n,) of +1 and -1."""
-    X = sparse.csr_matrix(X, dtype=np.float64)
-    direction, state = np.zeros(X.shape[1]), np.zeros(4)
-    _grow(X.indptr, X.indices, X.data, np.asarray(y, np.float64), C, direction, state)
-    return state[0] * direction, float(state[2])
+class Ball:
+    """Grows with the rows that it takes: `w` (features,) and `radius` are those of the rows so far."""
 
+    def __init__(self, n_features: int, C: float) -> None:
+        self._C = C
+        # w is state[0] times the direction, so that a step costs as much as the row is long. state: that factor,
+        # |w|^2, the radius, the square of the centre's second part.
+        self._direction, self._state = np.zeros(n_features), np.zeros(4)
 
-# direction (d,), in place: w is state[0] times it, so that a step costs as much as the row is long
-# state (4,), in place: that factor, |w|^2, the radius, the square of the centre's second part
+    def take(self, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, y: np.ndarray) -> None:
+        """Take rows in their order, as CSR; y (n,) of +1 and -1."""
+        values, y = (np.asarray(each, np.float64) for each in (values, y))
+        _grow(indptr, indices, values, y, self._C, self._direction, self._state)
+
+    @property
+    def w(self) -> np.ndarray:
+        return self._state[0] * self._direction
+
+    @property
+    def radius(self) -> float:
+        return float(self._state[2])
 
 
 @njit(cache=True)
@@ -34,14 +44,15 @@ def _grow(indptr, indices, values, y, C, direction, state):
             square += values[j] * values[j]
         inner = y[i] * state[0] * dot
         distance = np.sqrt(max(state[1] - 2.0 * inner + square, 0.0) + state[3] + 1.0 / C)
-        if i and distance <= state[2]:
+        is_first = state[0] == 0.0
+        if not is_first and distance <= state[2]:
             continue
         # The centre goes by this share of the way to the row; the first row is the centre.
-        share = 0.5 * (1.0 - state[2] / distance) if i else 1.0
+        share = 1.0 if is_first else 0.5 * (1.0 - state[2] / distance)
         left = 1.0 - share
         state[1] = left * left * state[1] + 2.0 * left * share * inner + share * share * square
-        state[2] += 0.5 * (distance - state[2]) if i else 0.0
+        state[2] += 0.0 if is_first else 0.5 * (distance - state[2])
         state[3] = left * left * state[3] + share * share / C
-        state[0] = left * state[0] if i else 1.0
+        state[0] = 1.0 if is_first else left * state[0]
         for j in range(start, end):
             direction[indices[j]] += share * y[i] * values[j] / state[0]

@@ -28,6 +28,7 @@ LIMITS = {
     "ocas": 20.0,
     "streamsvm": 60.0,
     "streamsvm-clock": 20.0,
+    "streamsvm-race": 600.0,
 }
 
 

@@ -127,7 +127,7 @@ def _part(key: Problem, holds: bool | None, off: float, figures: str) -> Part:
 
 
 def _nearest(one: Run, seconds: float, best: float) -> float:
-    so_far: Sequence[float] = [off(each, best) for each in one.passes if each["elapsed_seconds"] <= seconds]
+    so_far: Sequence[float] = [off(each, best) for each in one.points if each["elapsed_seconds"] <= seconds]
     return min(so_far, default=inf)
 
 

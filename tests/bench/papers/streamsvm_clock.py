@@ -52,14 +52,13 @@ from tests.bench.papers.verdict import PAIRED, grouped, verdict
 from tests.bench.report import header, prose, row, spread
 from tests.end_to_end import cgroup
 
-LIMIT = limit("streamsvm-clock")
-# Sets, and the values of C; the first has disks of all SPEEDS, at C = 1.
+# Sets, and the values of C.
 SETS = {"generated": CS, "imdb": (1e-2, 1.0, 1e2), "celegans": (1e-2, 1.0, 1e2)}
 # On generated text all alpha are C at the least of these as at 0.01, and none is at 1000 as none is at 100.
 ONE_SEED = {("generated", 1e-4), ("generated", 1e-3), ("generated", 1e3)}
 CACHE = 0.05  # of the data
 LEVELS = (1e-1, 1e-2, 1e-3)
-SPEEDS = (None, 100, 25)  # MB/s of compressed blocks; None: as the disk is, from 100 on the processor is waited for
+NAME = "streamsvm-clock"
 PANELS = 4  # of the figure, side by side
 
 
@@ -73,9 +72,9 @@ def run() -> Iterator[str]:
         "processes at the adaptive pace (StreamSVM: 2 updates for each row read, and more while it waits for the "
         f"disk) in {MEMORY >> 20} MiB of memory, page cache included; SBM in 10 rounds "
         f"over a block and the rows it keeps. Until a relative gap of {RELATIVE_GAP:.0e} is certified, or "
-        f"{LIMIT:g} s or {TIMES:g} times the seconds of the fastest that ended so are over (>). Of what the "
+        f"{limit(NAME):g} s or {TIMES:g} times the seconds of the fastest that ended so are over (>). Of what the "
         "solvers tell after each pass: seconds, those of reading the text in among them, until (D* - D) / D* is below "
-        "a level, D* the best dual objective of all runs with this C, whatever the disk, below the optimum by at most "
+        "a level, D* the best dual objective of all runs with this C, below the optimum by at most "
         "*doubt*; the end of the first pass; shares of the time that reader and trainer waited; *right*: of test rows, "
         "those on the right side of the model in the end. "
         f"{seeds().capitalize()}: medians ± half their range (inf: a seed never came there), bands in the figure; one "
@@ -92,17 +91,25 @@ def run() -> Iterator[str]:
                 yield from prose(f"{name}: not available.")
                 continue
             texts.append(data)
-            yield from prose(
-                f"{name}: {data.manifest.n_rows:,} rows, {data.manifest.stored_bytes / 1e6:,.0f} MB of blocks, read in "
-                f"in {data.seconds:.0f} s (the same for all)."
-            )
+            yield from prose(described(data))
         found = _runs(texts)
     if not found:
         return
     known = optima(found)
-    yield from _table(found, known)
+    yield from table(found, known)
     yield _figure(found, known)
     yield ""
+    yield from verdicts(found, known)
+
+
+def described(data: Text) -> str:
+    """What was read in, and how long it took."""
+    rows, blocks = f"{data.manifest.n_rows:,} rows", f"{data.manifest.stored_bytes / 1e6:,.0f} MB of blocks"
+    return f"{data.name}: {rows}, {blocks}, read in in {data.seconds:.0f} s (the same for all)."
+
+
+def verdicts(found: dict[Problem, Runs], known: dict[Problem, Optimum]) -> Iterator[str]:
+    """Each claim of the paper for each kind of StreamSVM."""
     for name in (PRINTED, OURS, ON_DISK):
         for claim, judge in ((AHEAD, ahead), (FASTER, faster), (GENERALISES, generalises), (SOONER, sooner)):
             if name == ON_DISK and judge is generalises:
@@ -112,35 +119,28 @@ def run() -> Iterator[str]:
             yield from verdict(f"{claim} ({name})", grouped(parts), advice(found, known) if is_last else "")
 
 
-def _problems(name: str) -> Iterator[Problem]:
-    for C in SETS[name]:
-        for speed in SPEEDS if C == 1.0 and name == next(iter(SETS)) else SPEEDS[:1]:
-            yield name, C, speed
-
-
 def _runs(texts: Sequence[Text]) -> dict[Problem, Runs]:
     """All problems with one seed before the next."""
     found: dict[Problem, Runs] = {}
     for seed in range(SEEDS):
         for data in texts:
-            for key in _problems(data.name):
-                runs = found.setdefault(key, {name: [] for name in CONTENDERS})
-                if seed == 0 or (key[:2] not in ONE_SEED and seconds_of_ended(everyone(runs))):
-                    _add(runs, data, key, seed)
+            for C in SETS[data.name]:
+                runs = found.setdefault((data.name, C, None), {name: [] for name in CONTENDERS})
+                if seed == 0 or ((data.name, C) not in ONE_SEED and seconds_of_ended(everyone(runs))):
+                    add(NAME, runs, data, (C, CACHE, seed, None))
     return found
 
 
-def _add(runs: Runs, data: Text, key: Problem, seed: int) -> None:
-    """A run of each contender."""
-    _, C, speed = key
+def add(experiment: str, runs: Runs, data: Text, of: tuple[float, float, int, int | None]) -> None:
+    """Add a run of each contender; `of`: C, the share of the rows that is cached, the seed, MB/s of the disk."""
     of_seed: list[Run] = []
     for name, own in runs.items():
-        most = patience(seconds_of_ended(of_seed), LIMIT)
-        of_seed.append(run_job(data, name, C, CACHE, seed, most, speed))
+        most = patience(seconds_of_ended(of_seed), limit(experiment))
+        of_seed.append(run_job(experiment, data, name, most, *of))
         own.append(of_seed[-1])
 
 
-def _table(found: dict[Problem, Runs], known: dict[Problem, Optimum]) -> Iterator[str]:
+def table(found: dict[Problem, Runs], known: dict[Problem, Optimum]) -> Iterator[str]:
     yield from header(
         "data", "C", "MB/s", "contender", "seeds", "first pass, s", *(f"s to {level:g}" for level in LEVELS), "passes",
         "seconds", "off in the end", "doubt", "reader waits", "trainer waits", "right", words=4,
