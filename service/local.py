@@ -21,7 +21,7 @@ from streamsvm.service.jobs.lanes.lane_files import checkpoint_place
 from streamsvm.service.jobs.lanes.runner import LaneRunner, Run
 from streamsvm.service.jobs.lanes.warm_start import next_beginning
 from streamsvm.service.jobs.plan.plan import JobPlan, can_follow, followed_again, plan_following, plan_job
-from streamsvm.service.jobs.progress.progress import HISTORY, progress, read_history
+from streamsvm.service.jobs.progress.progress import HISTORY, History, progress
 from streamsvm.service.models.heaviest import input_about, with_heaviest
 from streamsvm.service.models.predicting.explained import with_mean
 from streamsvm.service.processes.launch import launch
@@ -199,20 +199,20 @@ class LocalTraining:
         except BaseException:
             files.close()
             raise
-        return _LocalAttempt(run, files, self._work / HISTORY, self._report)
+        return _LocalAttempt(run, files, History(self._work / HISTORY), self._report)
 
 
 class _LocalAttempt:
     """An attempt that reports the progress of its run; a `service.jobs.lanes.runner.Attempt` of the command line."""
 
-    def __init__(self, run: Run, files: ExitStack, history: Path, report: Report) -> None:
+    def __init__(self, run: Run, files: ExitStack, history: History, report: Report) -> None:
         self.run = run
         self._files, self._history, self._report = files, history, report
 
     def poll(self, plan: JobPlan) -> bool:
         """Poll the run and report its progress; return whether the run has ended."""
         has_ended = self.run.poll()
-        history = read_history(self._history)
+        history = self._history.read()
         shown = progress(self.run.control, self.run.lane, plan.spec, plan.blocks, history)
         if shown["compile_seconds"] > NOTICED_SECONDS:
             say_compiling()

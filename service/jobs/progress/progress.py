@@ -95,15 +95,31 @@ def made(control: Control) -> dict[str, int]:
     return {name: int(control[field]) for name, field in counts.items()} if control["solver_phase"] else {}
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
-    """Read the passes of a history file, without the result at its end and without incomplete lines.
+class History:
+    """Reads the passes of a history file, to which a run adds lines: each line is parsed once.
 
-    Numbers that are not finite are read as None: JSON has no word for them.
+    The result at its end and incomplete lines are left out. Numbers that are not finite are read as None: JSON has no
+    word for them.
     """
-    if not path.exists():
-        return []
-    lines = path.read_bytes().split(b"\n")[:-1]
-    return [record for _, record in records_of(lines) if "result" not in record]
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._n_bytes = path, 0
+        self._passes: list[dict[str, Any]] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return all passes so far."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._n_bytes)
+                lines = file.read().split(b"\n")[:-1]
+            self._n_bytes += sum(len(line) + 1 for line in lines)
+            self._passes += [record for _, record in records_of(lines) if "result" not in record]
+        return self._passes
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """Return the passes of a history file, see `History`."""
+    return History(path).read()
 
 
 def last_passes(path: Path) -> list[dict[str, Any]]:

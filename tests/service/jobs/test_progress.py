@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
-from streamsvm.service.jobs.progress.progress import HISTORY, job_view, last_passes, progress, read_history
+from streamsvm.service.jobs.progress import progress as progress_module
+from streamsvm.service.jobs.progress.progress import HISTORY, History, job_view, last_passes, progress, read_history
 from streamsvm.service.jobs.progress.states import STALLED, gap_of
 from streamsvm.service.jobs.progress.time_left import eta_seconds, lanes_done
 from streamsvm.service.settings import Settings
@@ -231,6 +232,19 @@ def test_history_has_null_for_what_is_not_finite(tmp_path):
     path = tmp_path / "history.ndjson"
     path.write_text(json.dumps({"pass": 1, "gap": float("-inf"), "primal_bound": float("nan")}) + "\n")
     assert read_history(path) == [{"pass": 1, "gap": None, "primal_bound": None}]
+
+
+def test_a_history_that_grows_is_parsed_line_by_line_once(tmp_path, monkeypatch):
+    path, parsed = tmp_path / HISTORY, []
+    history, parse = History(path), progress_module.read_json
+    monkeypatch.setattr(progress_module, "read_json", lambda text: parsed.append(text) or parse(text))
+    assert history.read() == []
+    path.write_text('{"pass": 1}\n{"pa')
+    assert history.read() == history.read() == [{"pass": 1}]
+    with path.open("a") as file:
+        file.write('ss": 2}\n{"result": {}}\n')
+    assert history.read() == read_history(path) == [{"pass": 1}, {"pass": 2}]
+    assert parsed[:-3] == ['{"pass": 1}', '{"pass": 2}', '{"result": {}}']
 
 
 @given(st.lists(st.integers(1, 40_000), max_size=12), st.booleans(), st.booleans())
