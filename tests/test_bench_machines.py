@@ -7,18 +7,14 @@ from sklearn.svm import SVC
 
 from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.bench import jobs
-from tests.bench.machines import compare, libsvm
 from tests.bench.machines.bumps import FLIPPED, bumps
 from tests.bench.machines.choose import CS, GAMMAS, best
 from tests.bench.machines.data import HELD_OUT, PARAMETERS, Problem, parted
 from tests.bench.machines.machine import Machine, rows_of
-from tests.bench.machines.nystroem import fit_within
 from tests.bench.report import spread
-from tests.bench.usage import Spent
 from tests.contracts.problems import random_problem
 
 C, GAMMA = 4.0, 0.5
-needs_libsvm = pytest.mark.skipif(not libsvm.is_there(), reason="LIBSVM's programs are not installed")
 
 
 @pytest.fixture(scope="module")
@@ -54,49 +50,6 @@ def test_the_machine_of_a_job_is_the_one_that_it_certifies(small, done):
     assert done.machine.primal(small.X, small.y, C) == pytest.approx(done.certificate["primal_objective"], rel=1e-9)
 
 
-@needs_libsvm
-def test_libsvm_predicts_with_a_machine_as_it_does_itself(small, machine, tmp_path):
-    text, model = tmp_path / "rows.svm", tmp_path / "a.model"
-    jobs.write_libsvm(text, small.X, small.y)
-    libsvm.write_model(model, machine.vectors, machine.beta.tolist())
-    accuracy, spent = libsvm.predict(text, model)
-    assert accuracy == pytest.approx(machine.accuracy(small.X, small.y), abs=1e-6)
-    assert spent.seconds > 0
-
-
-@needs_libsvm
-def test_libsvm_trains_to_its_optimum(small, tmp_path):
-    text = tmp_path / "rows.svm"
-    jobs.write_libsvm(text, small.X, small.y)
-    found = libsvm.train(text, text, C, GAMMA, 60.0)
-    known = SVC(C=C, gamma=GAMMA).fit(small.X, small.y)
-    K = rbf_kernel(small.X[known.support_], gamma=GAMMA)
-    D = np.abs(known.dual_coef_).sum() - (known.dual_coef_ @ K @ known.dual_coef_.T).item() / 2
-    assert found.objective == pytest.approx(D, rel=1e-3)
-    assert found.vectors == pytest.approx(len(known.support_), abs=3)
-    assert found.accuracy == pytest.approx(known.score(small.X, small.y), abs=0.01)
-
-
-def test_the_last_objective_that_libsvm_prints_counts():
-    assert libsvm.objective_of(b"obj = -1.5, rho = 0.1\nnSV = 3\nobj = -2.5e+03, rho = -1\n") == 2500.0
-
-
-def test_nystroem_with_all_rows_is_the_kernel_machine_itself(small, done):
-    fitted = fit_within(small, len(small.y), 60.0, 0)
-    # The optimum is no higher than what a budget allows, nor than any f that a few of the rows make.
-    assert fitted.objective < done.certificate["primal_objective"]
-    w = SVC(C=C, gamma=GAMMA, tol=1e-5).fit(small.X, small.y)
-    K = rbf_kernel(small.X[w.support_], gamma=GAMMA)
-    with_bias = np.abs(w.dual_coef_).sum() - (w.dual_coef_ @ K @ w.dual_coef_.T).item() / 2
-    assert with_bias * (1 - 1e-4) < fitted.objective < with_bias * 1.05
-    assert fitted.accuracy > 0.9
-
-
-def test_nystroem_ends_where_time_is_over(small):
-    few, many = fit_within(small, 50, 0.0, 0), fit_within(small, 50, 60.0, 0)
-    assert few.objective > many.objective
-
-
 def test_bumps_are_the_same_for_all_seeds_and_no_plane_tells_them_apart():
     (X, y), (X_test, y_test) = bumps(3000), bumps(1000, seed=1)
     assert X.shape == (3000, 18)
@@ -124,32 +77,6 @@ def test_the_best_pair_is_the_simplest_of_those_as_good():
 def test_every_set_has_a_grid_that_its_parameters_are_of():
     assert GAMMAS.keys() == PARAMETERS.keys()
     assert all(C in CS and gamma in GAMMAS[name] for name, (C, gamma) in PARAMETERS.items())
-
-
-def test_all_contenders_are_measured_with_each_seed(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(compare, "BUDGET", 50)
-    dataset = jobs.ingested(tmp_path / "dataset", small.X, small.y)
-    found = compare.measure(small, dataset, range(1))
-    assert {name: len(scores) for name, scores in found.items()} == dict.fromkeys(
-        ("bsca", "bsca, adaptive", "bsgd", "Nystroem"), 1
-    )
-    assert all(score.vectors <= 50 for scores in found.values() for score in scores)
-    assert all(score.accuracy > 0.6 for scores in found.values() for score in scores)
-    assert "± " not in compare.line("bsca", found["bsca"])
-
-
-def scores(accuracy):
-    return [compare.Score(2.0, 3.0, 100.0, accuracy, 500)] * 3
-
-
-def test_a_verdict_is_about_the_accuracy_and_names_what_others_had():
-    found = {"bsca": scores(0.84), "bsgd": scores(0.80), "Nystroem": scores(0.85)}
-    theirs = libsvm.Trained(Spent(20.0, 20.0), 90.0, 5000, 0.845)
-    assert compare.verdict(found, theirs).startswith("**Met**: bsca's accuracy differs from LIBSVM's by -0.50%")
-    assert "10 times as many and whose vectors 10 times" in compare.verdict(found, theirs)
-    assert "bsgd by +4.00%, Nystroem by -1.00%" in compare.verdict(found, None)
-    found["bsca"] = scores(0.83)
-    assert compare.verdict(found, theirs).startswith("**Missed**")
 
 
 def test_a_spread_is_a_median_and_half_a_range():

@@ -29,7 +29,6 @@ from tests.bench.cluster import optimum
 from tests.bench.command import Benches, main
 from tests.bench.convergence import table
 from tests.bench.features import splice
-from tests.bench.machines import compare
 
 BENCHES: Benches = {
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
@@ -37,12 +36,7 @@ BENCHES: Benches = {
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
     "choose-C": {name: partial(choose_c.run, name) for name in choose_c.SETS},
     "features": {"splice": splice.run},
-    "machines": {
-        **{name: partial(compare.run, name) for name in compare.PARTS},
-    },
-    "cluster": {
-        **{name: partial(optimum.run, name) for name in optimum.PARTS},
-    },
+    "cluster": {name: partial(optimum.run, name) for name in optimum.PARTS},
     "one-row": one_row.run,
     "small-memory": small_memory.run,
     "scale": {"text": scale.text, "table": scale.table},

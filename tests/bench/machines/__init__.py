@@ -1,1 +1,1 @@
-"""Kernel machines on a budget against LIBSVM, BSGD and Nystroem's features: accuracy, objective, speed and memory."""
+"""Kernel machines that jobs have left behind, and the data that the experiments train them on."""

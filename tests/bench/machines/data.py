@@ -1,4 +1,4 @@
-"""What kernel machines are compared on: two classes, rows held out, C and gamma."""
+"""What kernel machines are trained on: two classes, rows held out, C and gamma."""
 
 from __future__ import annotations
 
