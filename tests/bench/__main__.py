@@ -4,8 +4,7 @@ python -m tests.bench [NAME [PART ...] ...]
 
 `comparison a9a imdb.train` compares on these data sets, `comparison` on all. The environment variable SIZE (1GB) is how
 much text is generated at most, TMPDIR where it lies while a bench runs.
-`convergence` takes its data sets from PROBLEM, values of C from CS, and core seconds that a peer may take from LIMIT
-(60); it has problems with bias alone if BIAS=yes, without it if BIAS=no.
+`convergence` takes core seconds that a peer may take from LIMIT (60).
 
 `python -m tests.bench.page` writes RESULTS.md.
 """
@@ -32,7 +31,7 @@ from tests.bench.features import splice
 
 BENCHES: Benches = {
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
-    "convergence": {name: partial(table.run, name) for name in table.PARTS},
+    "convergence": table.run,
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
     "choose-C": {name: partial(choose_c.run, name) for name in choose_c.SETS},
     "features": {"splice": splice.run},

@@ -19,7 +19,7 @@ Bench = Callable[[], Iterator[str]]
 Benches = Mapping[str, Bench | Mapping[str, Bench]]
 
 _LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "snapml")
-_SETTINGS = ("SIZE", "REPEATS", "BIG", "WINDOW", "ROWS", "PROBLEM", "CS", "BIAS", "SEEDS", "LIMIT", "SETS")
+_SETTINGS = ("SIZE", "REPEATS", "BIG", "WINDOW", "ROWS", "SEEDS", "LIMIT", "SETS")
 
 
 def main(module: str, description: str, benches: Benches, results: Path | None = None) -> int:

@@ -98,8 +98,8 @@ QUESTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "How large may data be?": lambda: scale.text(_BIG),
     "What do several models cost?": lambda: lanes.run("C", "folds", "classes-mnist"),
     "How long does the search for C take?": lambda: choose_c.run(*choose_c.SHORT),
-    "Does training end?": table.brief,
-    "How fast is a file read?": ingest.whole,
+    "Does training end?": table.run,
+    "How fast is a file read?": ingest.run,
     "How fast is one row predicted?": one_row.run,
     "How fast is a file predicted?": predict_files.run,
 }
