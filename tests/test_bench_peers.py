@@ -1,12 +1,10 @@
 """What peers print is understood, and a peer's run from start to end."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from tests.bench import reading
 from tests.bench.peers import PEERS
 from tests.bench.peers.apart import installed
 from tests.bench.peers.arranged import arrange
@@ -36,8 +34,8 @@ def test_collected_trials():
     trials = [{"setting": f"-e {k}", "seconds": k, "objective": 9.0, "peak_bytes": 100 * k, **each} for k in (2, 1)]
     found = collect(map(json.dumps, [{"loaded_bytes": 7}, *trials]))
     assert (found.loaded_bytes, found.peak_bytes) == (7, 200)
-    assert found.spent_on("-e 1") == Spent(1, 0.5)
-    assert found.spent_on("-e 3") is None
+    assert [point.setting for point in found.points] == ["-e 2", "-e 1"]
+    assert [point.spent for point in found.points] == [Spent(2, 0.5), Spent(1, 0.5)]
 
 
 @pytest.mark.parametrize("name", ["LIBLINEAR", "liblinear-multicore, 2 threads", "Snap ML, 1 thread"])
@@ -81,33 +79,6 @@ def test_a_library_that_is_missing(data, tmp_path, monkeypatch):
     (tmp_path / "liblinear.py").write_text("raise ImportError('no liblinear')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     assert measure("LIBLINEAR", data, 1.0, enough=0.0).cannot_run == "cannot be run: no liblinear"
-
-
-FAKE_LIBLINEAR = """#!{python}
-import sys, time
-with open(sys.argv[-2]):
-    time.sleep(0.1)
-time.sleep(0.1)
-"""
-
-
-def test_liblinear_reads_until_it_closes_its_input(data, tmp_path, monkeypatch):
-    program = tmp_path / reading.PROGRAM
-    program.write_text(FAKE_LIBLINEAR.format(python=sys.executable))
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = reading.read(data, 1.0)
-    assert 0 < found.seconds < found.whole.seconds
-    assert found.whole.core_seconds > 0
-
-
-def test_without_the_program_the_beginning_of_the_text_is_scaled(data, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(reading, "PREFIX_BYTES", data.text_bytes // 10)
-    found = reading.read(data, 1.0)
-    assert found.seconds > 0
-    assert found.whole is None
-    assert sorted(path.name for path in data.directory.glob("prefix-*")) == []
 
 
 def test_the_objective_in_pieces_is_the_objective(data):

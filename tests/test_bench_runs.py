@@ -73,7 +73,6 @@ def test_what_a_command_holds_is_charged_to_its_group(limit, words):
 def test_spent_adds_up_and_what_is_unknown_stays_so():
     assert Spent(1.0, 2.0) + Spent(3.0, 4.0) == Spent(4.0, 6.0)
     assert Spent(3.0, 4.0) - Spent(1.0) == Spent(2.0, None)
-    assert Spent(1.0).busy is None
 
 
 def test_the_median_counts_none_as_never():

@@ -59,11 +59,11 @@ def ingest_command(text: Path, dataset: Path) -> Command:
         return checked([sys.executable, "-m", "streamsvm.reader.ingest.run", dataset], source)
 
 
-def train_command(text: Path, cache_bytes: int, *options: str, **environment: str) -> Command:
+def train_command(text: Path, cache_bytes: int, *options: str) -> Command:
     """`streamsvm train` on a text, the model thrown away."""
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         command = train_words(text, Path(directory) / "a.model", cache_bytes, *options)
-        return checked(command, **environment)
+        return checked(command)
 
 
 def train_words(text: Path, model: Path, cache_bytes: int, *options: str) -> list[object]:
@@ -71,30 +71,25 @@ def train_words(text: Path, model: Path, cache_bytes: int, *options: str) -> lis
     return [STREAMSVM, "train", text, "-o", model, "--cache", cache_bytes, "--bias", "none", "--json", *options]
 
 
-def watched(
-    command: list[object], source=subprocess.DEVNULL, group: Path | None = None, **environment: str
-) -> tuple[Ended, int]:
+def watched(command: list[object], source=subprocess.DEVNULL, group: Path | None = None) -> tuple[Ended, int]:
     """`launch` with a cache directory of its own; how it ended, and the most memory that there was."""
     with scratch() as directory, Watch(directory) as watch:
-        ended = launch(command, source, group, STREAMSVM_CACHE_DIR=str(directory), **environment)
+        ended = launch(command, source, group, STREAMSVM_CACHE_DIR=str(directory))
     return ended, watch.peak_bytes
 
 
-def checked(command: list[object], source=subprocess.DEVNULL, **environment: str) -> Command:
+def checked(command: list[object], source=subprocess.DEVNULL) -> Command:
     """A command that has to end well, if not converged."""
-    ended, peak_bytes = watched(command, source, **environment)
+    ended, peak_bytes = watched(command, source)
     if ended.code not in (0, NOT_CONVERGED):
         raise RuntimeError(f"{command} ended with exit code {ended.code}: {ended.printed[-2000:]!r}")
     return Command(ended.spent, peak_bytes, json.loads(ended.printed.splitlines()[-1]))
 
 
-def compile_seconds() -> float:
-    """What compiling adds to the very first job of a machine. Afterwards all that jobs need is compiled here."""
+def compile_kernels() -> None:
+    """All that jobs need is compiled here afterwards."""
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         text = Path(directory) / "small.svm"
         text.write_bytes(libsvm_text(*random_problem()))
-        elsewhere = {"NUMBA_CACHE_DIR": str(Path(directory) / "kernels")}
-        cold, warm = (train_command(text, smallest_cache(), **elsewhere).seconds for _ in range(2))
         for pace in ("adaptive", "fixed"):
             train_command(text, smallest_cache(), "--pace", pace)
-    return cold - warm

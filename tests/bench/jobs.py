@@ -28,7 +28,7 @@ from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.cache_plan import plan_cache
-from streamsvm.storage.run.state import Control, State
+from streamsvm.storage.run.state import State
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS
 from tests.bench.machines.machine import Machine, machine_of
 from tests.bench.memory import Watch
@@ -37,9 +37,6 @@ from tests.reference.data import write_libsvm
 
 _POLL_SECONDS = 0.005
 
-# What a job does, one after the other; sweeps and certificates may come several times.
-PHASES = ("start", "stream", "sweep", "certify")
-
 
 @dataclass(frozen=True)
 class Finished:
@@ -47,16 +44,16 @@ class Finished:
 
     passes      a dictionary a pass
     results     of each lane, with its certificate; result: that of the first
-    cached      share of the data in the cache in the end
-    phases      what was spent in each of PHASES by both processes
+    start       what its processes took to start
+    training    and from then on: training, and all certificates
     peak_bytes  of both processes, cache and state files
     machine     what a solver with a kernel has left, of its last group; else None
     """
 
     passes: list[dict]
     results: list[dict]
-    cached: float
-    phases: dict[str, Spent]
+    start: Spent
+    training: Spent
     peak_bytes: int
     machine: Machine | None = None
 
@@ -71,12 +68,7 @@ class Finished:
     @property
     def spent(self) -> Spent:
         """From the start of its processes until its certificate is made and its model could be published."""
-        return sum(self.phases.values(), Spent(0.0, 0.0))
-
-    @property
-    def training(self) -> Spent:
-        """The same without the start: training, and all certificates."""
-        return self.spent - self.phases["start"]
+        return self.start + self.training
 
     @property
     def seconds(self) -> float:
@@ -141,8 +133,8 @@ def train_all(dataset: Path, **fields: object) -> Finished:
     return Finished(
         passes=[each for group in groups for each in group.passes],
         results=[each for group in groups for each in group.results],
-        cached=groups[-1].cached,
-        phases={name: sum((group.phases[name] for group in groups), Spent(0.0, 0.0)) for name in PHASES},
+        start=sum((group.start for group in groups), Spent(0.0, 0.0)),
+        training=sum((group.training for group in groups), Spent(0.0, 0.0)),
         peak_bytes=max(group.peak_bytes for group in groups),
         machine=groups[-1].machine,
     )
@@ -158,49 +150,31 @@ def train_in(groups: Sequence[Path], dataset: Path, directory: Path, fields: Map
 def _run(
     dataset: Path, plan: JobPlan, checkpoints: Path | None = None, begins: Callable[[State], None] | None = None
 ) -> Finished:
-    manifest = plan.manifest
     fork_server()  # a worker has one already
     with scratch() as directory, Watch(directory) as watch:
         prepare_run(directory / "run", plan, dataset, checkpoints, begins)
         run = ProcessRun(directory / "run", directory, Settings.from_environment().stall_seconds)
-        phases = _to_the_end(run, manifest.n_rows)
+        start, training = _to_the_end(run)
         passes, results = read_history(directory / "history.ndjson"), run.results()
-        cached = run.control["resident_bytes"] / manifest.decoded_bytes
         machine = machine_of(directory / "run", dataset) if SOLVERS[plan.spec.solver].has_kernel else None
-    return Finished(passes, results, cached, phases, watch.peak_bytes, machine)
+    return Finished(passes, results, start, training, watch.peak_bytes, machine)
 
 
-def _to_the_end(run: ProcessRun, n_rows: int) -> dict[str, Spent]:
-    """What was spent in each phase, once it has ended."""
-    phases = dict.fromkeys(PHASES, Spent(0.0, 0.0))
-    watch, now = Stopwatch(core_seconds_below), "start"
+def _to_the_end(run: ProcessRun) -> tuple[Spent, Spent]:
+    """What its start took, and what the rest, once it has ended."""
+    watch, start = Stopwatch(core_seconds_below), None
     try:
         run.start()
         while not run.poll():
-            if (found := phase(run.control, n_rows)) != now:
-                phases[now] += watch.lap()
-                now = found
+            if start is None and run.control["started_step"]:
+                start = watch.lap()
             time.sleep(_POLL_SECONDS)
     except ServiceError as error:
         raise RuntimeError(f"{error.message}\n{json.dumps(error.at)}") from error
     finally:
         run.close()
-    phases[now] += watch.lap()
-    return phases
-
-
-def phase(control: Control, n_rows: int) -> str:
-    """What a job is at, by its control page: one of PHASES.
-
-    It sweeps when all rows of a pass have streamed by, and the trainer goes on with those it has; of rows that a job
-    before has kept none streams, and the first sweep counts as streaming.
-    """
-    if control["started_step"] == 0:
-        return "start"
-    if control["training_done"] or control["certificates_wanted"] > control["certificates_made"]:
-        return "certify"
-    has_streamed = control["rows_streamed"] >= control["pass"] * n_rows
-    return "sweep" if has_streamed or control["sweeps"] else "stream"
+    rest = watch.lap()
+    return (rest, Spent(0.0, 0.0)) if start is None else (start, rest)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class Theirs:
 
 def run(*parts: str) -> Iterator[str]:
     """Lines of Markdown for some of PARTS."""
-    commands.compile_seconds()
+    commands.compile_kernels()
     yield from prose(
         f"Hinge loss, no bias, until every lane is certified to {RELATIVE_GAP:g}; medians of {REPEATS} in turn, "
         f"{CORES} cores. Cache: a tenth of the data where it is generated, else as jobs have it. *lanes*: a job "

@@ -21,15 +21,13 @@ import numpy as np
 from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.bench import choose_c, ingest, lanes, one_row, predict_files, scale, small_memory
 from tests.bench.command import circumstances
-from tests.bench.commands import Command, compile_seconds, train_command, watched
-from tests.bench.comparison import DATA
-from tests.bench.contenders import C
+from tests.bench.commands import Command, compile_kernels, train_command, watched
+from tests.bench.comparison import DATA, C
 from tests.bench.convergence import table
 from tests.bench.curve import REPEATS
 from tests.bench.generate import parse_size
-from tests.bench.peers.liblinear import DEFAULT_EPS
+from tests.bench.peers.liblinear import DEFAULT_EPS, PROGRAM, program_words
 from tests.bench.prepared import Prepared
-from tests.bench.reading import PROGRAM, program_words
 from tests.bench.real_data import is_there
 from tests.bench.report import cell, header, prose, row
 
@@ -40,7 +38,7 @@ _BIG = parse_size(os.environ.get("BIG", "10GB"))
 
 def file_to_model() -> Iterator[str]:
     """Lines of Markdown: each data set from its file to a model, by our command and by LIBLINEAR's."""
-    compile_seconds()
+    compile_kernels()
     yield from prose(
         f"Hinge loss, C = {C:g}, no bias, medians of {REPEATS} in turn. StreamSVM: `streamsvm train FILE "
         f"--relative-gap {RELATIVE_GAP:g}`, its certificate included. LIBLINEAR: `{PROGRAM} -e {DEFAULT_EPS}`. "

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamsvm.service.commands.train import NOT_CONVERGED
-from tests.bench.commands import Ended, compile_seconds, train_words, watched
-from tests.bench.contenders import C
+from tests.bench.commands import Ended, compile_kernels, train_words, watched
+from tests.bench.comparison import C
 from tests.bench.generate import generate
+from tests.bench.peers.liblinear import PROGRAM, program_words
 from tests.bench.prepared import size_limit
-from tests.bench.reading import PROGRAM, program_words
 from tests.bench.report import cell, header, prose, row
 from tests.bench.usage import Spent
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
@@ -40,7 +40,7 @@ def run() -> Iterator[str]:
     if reason:
         yield f"Not measured: {reason}."
         return
-    compile_seconds()
+    compile_kernels()
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         text = Path(directory) / "text.svm"
         n_rows, n_bytes = generate(text, size_bytes=size_limit())

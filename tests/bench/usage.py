@@ -29,13 +29,6 @@ class Spent:
     def __sub__(self, other: Spent) -> Spent:
         return Spent(self.seconds - other.seconds, _known(lambda a, b: a - b, self.core_seconds, other.core_seconds))
 
-    @property
-    def busy(self) -> float | None:
-        """Share of all cores that computed."""
-        if self.core_seconds is None or self.seconds <= 0:
-            return None
-        return self.core_seconds / (CORES * self.seconds)
-
 
 def _known(operation: Callable[[float, float], float], *numbers: float | None) -> float | None:
     return None if None in numbers else operation(*numbers)

@@ -1,4 +1,4 @@
-"""The real LIBLINEAR (package liblinear-official) behind a few functions: train, time its reader, load a model file."""
+"""The real LIBLINEAR (package liblinear-official) behind a few functions: train, load a model file."""
 
 from __future__ import annotations
 
@@ -70,17 +70,6 @@ def train_crammer_singer(
     model = liblinearutil.train(problem, binding.parameter(f"-s 4 -c {C!r} -e {eps!r} {weights} -q"))
     w = np.ctypeslib.as_array(model.w, (problem.n * model.get_nr_class(),)).reshape(problem.n, -1).copy()
     return w[:, np.argsort(model.get_labels())]
-
-
-def read_seconds(path: str | os.PathLike[str]) -> float:
-    """Seconds that the package's reader takes for a LIBSVM text file.
-
-    It is the one of LIBLINEAR's Python interface; that of its ``train`` program, in C and several times as fast, is not
-    in the package.
-    """
-    start = time.perf_counter()
-    liblinearutil.svm_read_problem(os.fspath(path), return_scipy=True)
-    return time.perf_counter() - start
 
 
 def liblinear_predict(

@@ -34,10 +34,6 @@ class Measured:
     peak_bytes: int | None = None
     cannot_run: str | None = None
 
-    def spent_on(self, setting: str) -> Spent | None:
-        """What the trial with this setting took."""
-        return next((point.spent for point in self.points if point.setting == setting), None)
-
 
 def measure(name: str, data: Prepared, C: float, enough: float) -> Measured:
     """Run a peer until its objective is `enough`, or it has no other setting, or it has run for MOST_SECONDS."""

@@ -13,10 +13,8 @@ class Trial:
     setting    of this run, or how far it has come
     spent      since training began
     w          (n_features,) the weights then
-    may_end    False: a run with another setting is wanted whatever came out
     """
 
     setting: str
     spent: Spent
     w: np.ndarray
-    may_end: bool = True
