@@ -11,61 +11,23 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.tasks import Tasks
-from streamsvm.trainer.solvers.streamsvm_paper import BETA, FILL, PickOptions, Picks
-from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Listing, Ways, paper_visits
+from streamsvm.trainer.solvers.streamsvm_paper import FILL, PickOptions, Picks
 from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.variables import Variables
 from tests.bench.papers.resident import Rows, run
 from tests.bench.segments import make_segments
-from tests.contracts.kernels import columns
 from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem
-from tests.contracts.solver import SMALLEST_CACHE, exact, solving
+from tests.contracts.solver import exact, solving
 from tests.reference.avsf import avsf
 from tests.reference.data import load_binary, require
 from tests.reference.dcd import dcd, primal_objective
 from tests.reference.optima import OPTIMA
 from tests.reference.streamsvm import streamsvm
-from tests.training import train
 
 KAPPA = 4  # updates a row
 SEEDS = range(3)
 AS_MEANT = {"epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}
-NO_ARRIVALS = Arrivals(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), np.array([0, 0, 0, 1]))
-HINGE = Tasks.single("hinge", 1.0).table
-
-
-def listing_of(n: int) -> Listing:
-    """All n rows are listed."""
-    return Listing(np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int32), np.zeros(n, np.int64))
-
-
-def epsilon_after(picks: int, epsilon: float, per_sweep: bool) -> float:
-    """Of so many picks in a full cache, none of which is given up: all rows are free."""
-    rows = columns()
-    n = len(rows[0])
-    alpha, listing, rule = np.full(2 * n, 0.5), listing_of(2 * n), np.array([epsilon, 0.0, 0.0, float(n), 0.0])
-    order = np.zeros(picks, np.int32)
-    ways = Ways(float(n), BETA, np.inf, per_sweep, False)
-    paper_visits(order, rows, HINGE, ways, NO_ARRIVALS, listing, alpha, np.zeros(60), rule)
-    assert listing.slot.min() == 0
-    return rule[0]
-
-
-def test_nine_is_soon_nothing_when_beta_applies_at_every_pick():
-    assert epsilon_after(86, 9.0, False) > 1e-3 > epsilon_after(87, 9.0, False)
-    assert epsilon_after(372, 9.0, False) < 1e-16
-
-
-def test_beta_once_a_sweep_leaves_epsilon_what_it_is():
-    n = len(columns()[0])
-    assert epsilon_after(n - 1, 9.0, True) == 9.0
-    assert epsilon_after(n, 9.0, True) == 9.0 * BETA
-    assert epsilon_after(372, 9.0, True) == pytest.approx(9.0 * BETA ** (372 // n))
-
-
-def test_infinity_keeps_all_rows_until_epsilon_is_set():
-    assert epsilon_after(372, np.inf, False) == np.inf
 
 
 class OneSegment:
@@ -111,36 +73,6 @@ def test_as_printed_a_row_that_is_given_up_does_not_raise_epsilon():
         assert max(epsilons(8, epsilon_start=start)) <= 9.0
 
 
-def visit_one(G: float, epsilon: float) -> tuple[float, bool]:
-    """eps_new, and whether the row is given up, after a visit to x = 1 + G at w = 1 and alpha = 0."""
-    rows = plain_segment(
-        np.zeros(1, np.int32), np.ones(1), np.ones(1), np.array([0, 1], np.int32), np.zeros(1, np.int32),
-        np.array([1.0 + G], np.float32),
-    )  # fmt: skip
-    listing, rule = listing_of(1), np.array([epsilon, 0.0, 0.0, 1.0, 0.0])
-    paper_visits(
-        np.zeros(1, np.int32), rows.columns, HINGE, Ways(10.0, BETA, 10.0, False, False), NO_ARRIVALS,
-        listing, np.zeros(1), np.ones(1), rule,
-    )  # fmt: skip
-    return rule[1], bool(listing.slot[0] < 0)
-
-
-def test_only_a_row_that_is_kept_raises_the_next_epsilon():
-    assert visit_one(49.0, 5.0) == (0.0, True)
-    assert visit_one(49.0, 50.0) == (49.0, False)
-
-
-def test_epsilon_is_set_anew_after_as_many_picks_as_there_are_rows():
-    rows = columns()
-    n = len(rows[0])
-    for picks, expected in ((5, 9.0), (6, 1.0)):
-        rule = np.array([9.0, 0.0, 0.0, float(n), 0.0])
-        ways = Ways(np.inf, BETA, 5.0, False, False)
-        alpha, order = np.full(2 * n, 0.5), np.zeros(picks, np.int32)
-        paper_visits(order, rows, HINGE, ways, NO_ARRIVALS, listing_of(2 * n), alpha, np.zeros(60), rule)
-        assert rule[0] == pytest.approx(expected)
-
-
 def test_as_meant_epsilon_follows_the_violations_down():
     assert epsilons(8, **AS_MEANT)[-1] == pytest.approx(0, abs=1e-9)
 
@@ -157,18 +89,6 @@ def test_projected_gradients_alone_keep_the_largest_of_the_beginning():
 
 def test_a_pass_without_picks_leaves_epsilon():
     assert epsilons(3, picks=0, **AS_MEANT) == [np.inf] * 3
-
-
-@pytest.mark.parametrize("options", [{"epsilon_start": 9.0}, AS_MEANT], ids=["as printed", "as meant"])
-def test_both_reach_the_optimum_with_updates_enough(options, tmp_path):
-    dataset = make_dataset(tmp_path / "data", *random_problem())
-    found = train(
-        tmp_path / "run", dataset, SMALLEST_CACHE, solver="streamsvm_paper", updates_per_row=20,
-        tolerance=None, relative_gap=1e-3, max_passes=200, **options,
-    )  # fmt: skip
-    assert found.result["stop_reason"] == "relative_gap"
-    problem = exact(dataset)
-    assert found.result["certificate"]["dual_objective"] == pytest.approx(dcd(problem.X, problem.y, 1.0).dual, rel=1e-3)
 
 
 def both(directory, dataset, cache_bytes, C, passes, best):
