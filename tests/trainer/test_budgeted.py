@@ -11,7 +11,6 @@ import pytest
 from scipy import sparse
 
 import streamsvm.trainer.solvers.budget
-from streamsvm.reader.ingest.run import ingest
 from streamsvm.storage.models.gaussian_kernel import LANES
 from streamsvm.storage.models.support_vectors import KernelState, SupportVectors, packed, published_machine
 from streamsvm.storage.rows.csr import EMPTY
@@ -22,7 +21,7 @@ from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.solvers.budget import Budget, slots_of
 from streamsvm.trainer.solvers.budgeted import Spread
 from tests.contracts.objectives import plain_segment
-from tests.contracts.problems import make_dataset, random_problem, weighted_text
+from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import exact
 from tests.reference.budgeted import Reference, gaussian
 from tests.training import train
@@ -262,27 +261,6 @@ def test_training_ends_when_the_spread_of_gradients_stays(tmp_path, dataset):
     assert max(change[-2:]) <= 0.02
     assert not any(max(change[k : k + 2]) <= 0.02 for k in range(len(change) - 2))
     assert found.passes[-1]["spread_change"] == pytest.approx(max(change[-2:]))
-
-
-def test_the_same_job_makes_the_same_machine(tmp_path, dataset):
-    for name, threads in (("a", 1), ("b", 2)):
-        train(tmp_path / name, dataset, 120_000, gamma=GAMMA, solver="bsca", budget=30, max_passes=3, threads=threads)
-    assert told(published_machine(tmp_path / "a")) == told(published_machine(tmp_path / "b"))
-
-
-def test_a_file_with_weights_is_one_with_rows_repeated(tmp_path):
-    """Their optimum is the same; BSCA with room for all rows finds it."""
-    X, y = random_problem(120)
-    weight = np.random.default_rng(0).choice([1.0, 2.0], 120)
-    ingest([weighted_text(X, y, weight)], tmp_path / "weighted")
-    twice = np.repeat(np.arange(120), weight.astype(int))
-    make_dataset(tmp_path / "repeated", X[twice], y[twice])
-    P = []
-    for name in ("weighted", "repeated"):
-        settings = {"gamma": GAMMA, "solver": "bsca", "budget": 300, "max_passes": 400, "tolerance": None}
-        found = train(tmp_path / f"run {name}", tmp_path / name, 1 << 20, **settings)
-        P.append(found.result["certificate"]["primal_objective"])
-    assert P[0] == pytest.approx(P[1], rel=1e-5)
 
 
 def test_adaptive_selection_ends_when_the_spread_of_rounds_stays(tmp_path, dataset):

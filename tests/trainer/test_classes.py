@@ -143,14 +143,6 @@ def test_rows_that_rest_do_not_enter_the_cache(tmp_path):
     assert screened.result["certificate"]["gap"] <= 1e-3
 
 
-def test_threads_share_one_w(tmp_path):
-    """Of rows that all threads meet at once, w is what alpha makes at every end."""
-    X, labels = classes(6, n_rows=3000)
-    dataset = make_dataset(tmp_path / "data", X, labels)
-    settings = {"on_disk": True, "pace": "adaptive", "threads": 4, **SOLVED}
-    check(train(tmp_path / "run", dataset, SMALL_CACHE, **settings), *stored(dataset)[:2])
-
-
 @pytest.mark.parametrize("cache_bytes", [SMALL_CACHE, ALL_ROWS])
 def test_a_checkpoint_has_the_w_of_its_alpha(tmp_path, cache_bytes):
     X, labels = classes(5)

@@ -88,15 +88,6 @@ def test_the_optimum_of_a9a_is_liblinears(loss, tmp_path):
     check(loss, tmp_path / "data", tmp_path / "run", liblinear_optimum(loss, X, y, 0.1), C=0.1)
 
 
-@pytest.mark.parametrize("loss", NUMBERS)
-def test_training_ends_when_gradients_are_within_the_tolerance(loss, tmp_path):
-    dataset = make_dataset(tmp_path / "data", *problem(loss))
-    found = train(tmp_path / "run", dataset, 3 << 20, solver="dcd", loss=loss, C=0.03, tolerance=1e-5, max_passes=5000)
-    assert found.result["stop_reason"] == "tolerance"
-    assert found.passes[-1]["rows_unvisited"] == 0
-    assert found.result["certificate"]["gap"] <= 1e-5
-
-
 @pytest.mark.parametrize("loss", ["hinge", *NUMBERS])
 @pytest.mark.parametrize("tolerance", [None, 0.3, 1e-6])
 def test_rounds_go_on_until_the_relative_gap_is_small_enough(loss, tolerance, tmp_path):

@@ -120,20 +120,6 @@ def order_of(selection, row_id, rng):
     return np.repeat(np.arange(len(row_id), dtype=np.int32), selection.visits(row_id, rng))
 
 
-def test_rows_that_come_back_start_afresh():
-    rows, rng = np.arange(40, dtype=np.int32), np.random.default_rng(0)
-    selection = Adaptive(40)
-    for _ in range(5):
-        selection.begin_sweep([rows])
-        order = order_of(selection, rows, rng)
-        selection.learn(rows, order, (order < 4).astype(float))
-    selection.begin_sweep([rows])
-    assert np.bincount(order_of(selection, rows, rng), minlength=40)[:4].min() > 1
-    selection.admit(rows)
-    selection.begin_sweep([rows])
-    assert sorted(order_of(selection, rows, rng).tolist()) == rows.tolist()
-
-
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_sweep_visits_as_many_rows_as_there_are(name):
     rng, selection = np.random.default_rng(1), SCHEDULES[name](120)
@@ -179,12 +165,12 @@ def test_training_ends_with_a_sweep_over_all_rows(dataset, schedule, C, tmp_path
 
 
 @everywhere
-@pytest.mark.parametrize("ends", [{}, {"tolerance": 1e-3, "relative_gap": 1e-4}])
-def test_training_ends_by_the_relative_gap(dataset, schedule, ends, tmp_path):
-    found = train(tmp_path / "run", dataset, 3 << 20, solver="avsf", schedule=schedule, C=10.0, max_passes=3000, **ends)
+def test_training_goes_on_until_both_ends_are_reached(dataset, schedule, tmp_path):
+    ends = {"tolerance": 1e-3, "relative_gap": 1e-4, "max_passes": 3000}
+    found = train(tmp_path / "run", dataset, 3 << 20, solver="avsf", schedule=schedule, C=10.0, **ends)
     assert found.result["stop_reason"] == "relative_gap"
     certificate = found.result["certificate"]
-    assert certificate["relative_duality_gap"] <= 1e-4 and certificate["gap"] <= ends.get("tolerance", np.inf)
+    assert certificate["relative_duality_gap"] <= 1e-4 and certificate["gap"] <= 1e-3
 
 
 @everywhere
@@ -224,25 +210,15 @@ def test_a_start_with_learned_preferences_does_not_end_before_a_uniform_sweep(da
     assert second.rows_unvisited == 0
 
 
-def test_a_warm_start_at_the_optimum_learns_nothing_and_breaks_nothing(dataset, tmp_path):
-    """Sweep 0 gains next to nothing: what later visits gain is no infinite surprise."""
-    problem = exact(dataset)
-    best = dcd(problem.X, problem.y, 1.0, tol=1e-12)
-    with solving(tmp_path / "run", dataset, 3 << 20, solver="avsf", positive=1.0, tolerance=None) as session:
-        session.alpha[:], session.w[:] = best.alpha, best.w
-        for progress in (next(session.passes) for _ in range(20)):
-            assert progress.gap < 1e-5
-        assert problem.dual(session.alpha) >= best.dual - 1e-12 * best.dual
-        assert np.isfinite(session.w).all()
-
-
-def test_preferences_begin_anew_and_the_mean_gain_does_not():
+def test_rows_that_come_back_begin_with_no_preference_and_the_mean_gain_does_not():
     rows, rng = np.arange(10, dtype=np.int32), np.random.default_rng(0)
     selection = Adaptive(10)
     for _ in range(2):
         selection.begin_sweep([rows])
         order = order_of(selection, rows, rng)
         selection.learn(rows, order, (order < 2).astype(float))
+    selection.begin_sweep([rows])
+    assert np.ptp(np.bincount(order_of(selection, rows, rng), minlength=10)) > 0
     selection.admit(rows)
     selection.begin_sweep([rows])
     order = order_of(selection, rows, rng)

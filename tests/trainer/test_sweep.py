@@ -207,12 +207,6 @@ def test_a_pass_has_so_many_of_them_and_no_more(tmp_path, dataset, way):
 
 
 @everywhere
-def test_every_row_is_visited_in_every_pass(tmp_path, dataset, way):
-    found = trained(tmp_path / "run", dataset, way, max_passes=6)
-    assert [done["rows_unvisited"] for done in found.passes] == [0] * 6
-
-
-@everywhere
 def test_rows_that_rest_are_left_out_of_most_sweeps(tmp_path, way):
     """Of the pass they are found to rest in, too."""
     dataset = make_dataset(tmp_path / "data", *random_problem(2000, 60, 12, noise=0.02))

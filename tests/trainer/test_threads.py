@@ -14,7 +14,6 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.trainer.checkpoints import CheckpointSlots
 from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.losses import LOSSES, SVM_LOSSES
-from tests.contracts.kernels import BOXES, columns, signs, visit
 from tests.contracts.problems import a_dataset, make_dataset
 from tests.contracts.solver import exact, solving
 from tests.training import Turns, without_axis
@@ -101,20 +100,3 @@ def test_what_is_added_under_the_lock_is_all_there(threads):
         list(pool.map(lambda _: _add_under_lock(sums, lock, count), range(threads)))
     assert sums.tolist() == [float(threads * count)] * 50
     assert lock[0] == 0
-
-
-def test_many_threads_on_one_w_lose_nothing():
-    """The same few rows again and again: w is alpha's to rounding, whoever was first."""
-    rows, n_rows = columns(), len(columns().row_id)
-    parts = np.array_split(np.arange(n_rows, dtype=np.int32), 8)
-    alpha, w, lock = np.zeros(2 * n_rows), np.zeros(60), np.zeros(1, np.int64)
-    for _ in range(200):
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda part: visit(part, rows, BOXES["hinge"], alpha, w, lock=lock), parts))
-    v, row_id, y, indptr = np.zeros(60), rows.row_id, signs(rows), rows.indptr
-    for k in range(n_rows):
-        places = slice(indptr[k], indptr[k + 1])
-        np.add.at(v, rows.indices[places], alpha[row_id[k]] * y[k] * rows.values[places].astype(float))
-    assert np.linalg.norm(w - v) <= 1e-9 * np.linalg.norm(v)
-    own, upper = alpha[row_id], np.where(y > 0, *BOXES["hinge"][::2])
-    assert np.all((own >= 0) & (own <= upper))
