@@ -1,6 +1,5 @@
-"""Every kernel on small inputs, as bytes: `python -m tests.contracts.kernels` prints them for another interpreter."""
+"""Every kernel on small inputs, as bytes."""
 
-import hashlib
 import itertools
 from typing import NamedTuple
 
@@ -429,13 +428,3 @@ def _of_feature_maps() -> dict[str, bytes]:
     maps_kernel.gather_rows(picked, *rows, *out)
     found["gather of features"] = b"".join(column.tobytes() for column in out)
     return found
-
-
-def digests() -> dict[str, str]:
-    """A short name for what each kernel makes."""
-    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in compute().items()}
-
-
-if __name__ == "__main__":
-    for kernel, digest in digests().items():
-        print(digest, kernel)

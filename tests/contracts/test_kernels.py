@@ -1,4 +1,4 @@
-"""Kernels give the same bits compiled and in plain Python: what a debugger shows is what runs."""
+"""Kernels and parsers give the same bits compiled and in plain Python: what a debugger shows is what runs."""
 
 import os
 import subprocess
@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 
 from tests.contracts import kernels
+from tests.contracts.digests import digests
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_compiled_and_plain_agree_to_the_bit():
     done = subprocess.run(
-        [sys.executable, "-m", "tests.contracts.kernels"],
+        [sys.executable, "-m", "tests.contracts.digests"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         cwd=ROOT,
         capture_output=True,
@@ -21,7 +22,7 @@ def test_compiled_and_plain_agree_to_the_bit():
     )
     assert done.returncode == 0, done.stderr
     pairs = (line.split(" ", 1) for line in done.stdout.splitlines())
-    assert kernels.digests() == {name: digest for digest, name in pairs}
+    assert digests() == {name: digest for digest, name in pairs}
 
 
 def test_dense_rows_give_the_bits_of_the_same_rows_with_indices():

@@ -11,7 +11,6 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.fields import FieldReader
 from tests.end_to_end.cgroup import reason_unusable, run_in
@@ -44,16 +43,6 @@ def test_a_header_that_is_none(tmp_path, header):
         with refused(InputError, code):
             ingest([data], tmp_path / "data", InputOptions(format_))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rows_have_weights_if_the_first_has_one_whatever_comes_before(weighted):
-    first = b"1:2.5 3:1\n" if weighted else b"1 3:1\n"
-    for before in (b"", b"\n \t\r\n", b"# 1:1 2:2\n\n#\n", b"\xef\xbb\xbf#\n"):
-        parser = LibsvmParser(InputOptions(), InputLimits())
-        (rows,) = parser.parse_chunks([before + first])
-        assert (rows.weight is not None) == weighted
-        assert rows.indices.tolist() == [3]
 
 
 def test_fields_in_quotes():

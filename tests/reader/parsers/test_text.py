@@ -1,10 +1,6 @@
 """Documents: hashed n-grams equal those of HashingVectorizer; and faults of lines."""
 
 import io
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -26,7 +22,6 @@ from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.tables import TextTableParser
 from streamsvm.storage.rows.csr import Rows
 
-ROOT = Path(__file__).resolve().parents[3]
 # Word characters of one to four bytes, blanks of all kinds, and what changes its length in lower case or depends on
 # what stands around it.
 ODD = (
@@ -288,31 +283,3 @@ def test_a_column_of_parquet(tmp_path):
     (fault,) = parser.rejected.first
     assert (fault.code, fault.line) == ("missing_value", 4) and "column 1 (text)" in fault.message
     assert "no option fills in" in fault.hint
-
-
-SCRIPT = """
-import sys
-from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.text.parser import TextParser
-for analyzer in ("word", "char", "char_wb"):
-    for features in (13, 1 << 20):
-        options = InputOptions("text", analyzer=analyzer, ngram_range="1,3", n_features=features)
-        parser = TextParser(options, InputLimits())
-        for batch in parser.parse_chunks([sys.stdin.buffer.read() if not sys.argv[1:] else sys.argv[1].encode()]):
-            for array in (batch.label, batch.indptr, batch.indices, batch.values):
-                sys.stdout.write(array.tobytes().hex() + "\\n")
-        print(parser.words.in_order().words)
-"""
-
-
-def test_the_kernel_gives_the_same_bits_without_the_compiler():
-    text = "".join(f"{k}\t{ODD[k:]} plain words, and some more {ODD[:k]}\n" for k in range(0, 30, 3)).replace("\0", "")
-    found = []
-    for disable in ("0", "1"):
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": disable, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-W", "error", "-c", SCRIPT, text]
-        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-        found.append(done.stdout)
-    assert found[0] == found[1] and len(found[0]) > 1000
