@@ -23,9 +23,8 @@ from streamsvm.storage.blocks.manifest import MANIFEST, read_manifest
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.features.statistics import read_statistics
 from streamsvm.storage.rows.csr import LARGE_W
-from tests.contracts.problems import joined, libsvm_text, random_problem
+from tests.contracts.problems import joined
 from tests.refusals import refused
-from tests.training import train
 
 FIRST = b"1 1:3 4:1\n-1 2:1\n1 1:1\n"
 SECOND = b"-1 2:5 9:1\n1 3:0\n"
@@ -229,20 +228,3 @@ def test_the_files_of_the_manifest_and_of_statistics_are_all_that_changes(tmp_pa
     append(tmp_path / "data", SECOND)
     for path, content in old.items():
         assert (path.read_bytes() == content) == (path.name not in (MANIFEST, "statistics"))
-
-
-def test_training_on_what_is_left_finds_the_optimum_of_those_rows(tmp_path):
-    """Row ids have no gaps: the solver visits every row, and the certificate is over exactly these rows."""
-    X, y = random_problem(600, 80)
-    parts = [libsvm_text(X[start : start + 200], y[start : start + 200]) for start in (0, 200, 400)]
-    ingest([parts[0]], tmp_path / "grown")
-    for part in parts[1:]:
-        append(tmp_path / "grown", part)
-    remove_block(tmp_path / "grown", 1)
-    ingest([parts[0] + parts[2]], tmp_path / "whole")
-    found = []
-    for name in ("grown", "whole"):
-        outcome = train(tmp_path / f"{name}.run", tmp_path / name, 1 << 20, tolerance=1e-6, max_passes=2000)
-        assert outcome.result["converged"]
-        found.append(outcome.result["certificate"]["primal_objective"])
-    assert found[0] == pytest.approx(found[1], rel=1e-6)

@@ -1,12 +1,9 @@
-"""Datasets of tables with categories: rows are added, categories hashed, and models equal scikit-learn's."""
+"""Datasets of tables with categories: rows are added, categories hashed, in bounded memory."""
 
 import resource
 
 import numpy as np
 import pytest
-from sklearn.compose import make_column_transformer
-from sklearn.preprocessing import OneHotEncoder
-from sklearn.svm import LinearSVC
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
@@ -16,7 +13,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
-from tests.reader.parsers.test_csv_mixed import feature_names, parsed
+from tests.reader.parsers.test_csv_mixed import feature_names
 from tests.refusals import refused
 
 FIRST = b"label,proto,size\n1,tcp,1\n-1,udp,2\n"
@@ -66,9 +63,7 @@ def test_hashed_categories_are_added(tmp_path):
     [
         (b"1 1:1\n", {}, "input_mismatch"),
         (b">label=1\nACGT\n", {}, "input_mismatch"),
-        (b"label,size\n1,2\n", {}, "column_missing"),
         (FIRST, {"missing": "zero"}, "option_unused"),
-        (FIRST, {"categorical": "size"}, "option_unused"),
     ],
 )
 def test_what_cannot_be_added(tmp_path, text, options, code):
@@ -100,46 +95,3 @@ def test_millions_of_categories_in_bounded_memory():
     assert parser.rows == parser.nnz == 3_000_000
     assert seen.mean() > 0.9
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
-
-
-def kdd_like(rng, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Connections (n_rows, 5), two columns of numbers behind three of words, and whether they are attacks."""
-    proto = rng.choice(["tcp", "udp", "icmp"], n_rows, p=[0.6, 0.3, 0.1])
-    service = rng.choice([f"service{k}" for k in range(60)], n_rows)
-    flag = rng.choice(["SF", "S0", "REJ", "RSTR"], n_rows)
-    duration, count = rng.exponential(1, n_rows).round(3), rng.random(n_rows).round(4)
-    risk = {name: rng.normal() for name in {*proto, *service, *flag}}
-    score = [risk[p] + 2 * risk[s] + risk[f] for p, s, f in zip(proto, service, flag, strict=True)]
-    attack = np.array(score) + duration - 3 * count + rng.normal(0, 0.5, n_rows) > 0
-    return np.stack([proto, service, flag, duration.astype(object), count.astype(object)], axis=1), attack
-
-
-def as_csv(X, y) -> str:
-    lines = (",".join([*map(str, row), "attack" if label else "normal"]) for row, label in zip(X, y, strict=True))
-    return "\n".join(["proto,service,flag,duration,count,class", *lines, ""])
-
-
-def test_a_linear_model_is_that_of_one_hot_encoding(rng_of_kdd):
-    X, y = kdd_like(rng_of_kdd, 3000)
-    parser, rows = parsed(as_csv(X, y), categorical="all")
-    assert parser.input is not None and parser.input["categorical"] == ["proto", "service", "flag"]
-    table = np.zeros((len(rows), parser.max_index + 1))
-    table[np.repeat(np.arange(len(rows)), np.diff(rows.indptr)), rows.indices] = rows.values
-    encoder = make_column_transformer((OneHotEncoder(), [0, 1, 2]), remainder="passthrough", sparse_threshold=0)
-    encoded = encoder.fit_transform(X).astype(np.float32)
-    # The same columns in another order.
-    ours, theirs = (sorted(map(tuple, found.T)) for found in (table[:, 1:].astype(np.float32), encoded))
-    assert ours == theirs
-    values = [
-        LinearSVC(C=0.1, tol=1e-8, max_iter=100_000, loss="squared_hinge")
-        .fit(found[:2000], y[:2000])
-        .decision_function(found[2000:])
-        for found in (table[:, 1:], encoded)
-    ]
-    assert np.abs(values[0] - values[1]).max() < 1e-4
-    assert ((values[0] > 0) == y[2000:]).mean() > 0.85
-
-
-@pytest.fixture
-def rng_of_kdd():
-    return np.random.default_rng(99)
