@@ -22,8 +22,8 @@ def svm_train(y: np.ndarray, X: sparse.csr_matrix, options: str, path: str | os.
     svmutil.svm_save_model(os.fspath(path), model)
 
 
-def libsvm_predict(path: str | os.PathLike[str], X: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-    """(labels (n_rows,), decision values (n_rows,)) of a model file of two classes, column 0 of X being feature 1.
+def libsvm_predict(path: str | os.PathLike[str], X: sparse.csr_matrix, base: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """(labels (n_rows,), decision values (n_rows,)) of a model file of two classes, column 0 of X being feature `base`.
 
     A value above 0 means the file's first label.
     """
@@ -34,7 +34,7 @@ def libsvm_predict(path: str | os.PathLike[str], X: sparse.csr_matrix) -> tuple[
     labels, values, out = np.empty(X.shape[0]), np.empty(X.shape[0]), (ctypes.c_double * 1)()
     for i, (begin, end) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
         nodes = np.full(end - begin + 1, -1, _NODE)  # the last one says that it is the last
-        nodes["index"][:-1], nodes["value"][:-1] = X.indices[begin:end] + 1, X.data[begin:end]
+        nodes["index"][:-1], nodes["value"][:-1] = X.indices[begin:end] + base, X.data[begin:end]
         row = nodes.ctypes.data_as(ctypes.POINTER(binding.svm_node))
         labels[i] = binding.libsvm.svm_predict_values(model, row, out)
         values[i] = out[0]

@@ -10,8 +10,6 @@ from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec, read_spec
 from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition, score_of
 from streamsvm.service.records.database import new_id, now
-from streamsvm.storage.options import options_of
-from streamsvm.trainer.solvers import SOLVERS
 from tests.refusals import refused
 
 FAULTS = [
@@ -154,13 +152,6 @@ def test_a_truth_value_is_written_as_people_write_it(written):
     truth = str(written).lower() in ("yes", "true", "1")
     spec = parse_spec({"dataset": "d", "refit": written, "solver_options": {"spill": written}})
     assert spec.refit == spec.solver_options["spill"] == truth
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_a_job_has_the_options_of_its_solver_and_no_others(solver):
-    spec = parse_spec({"dataset": "d", "solver": solver})
-    assert spec.solver == solver
-    assert spec.solver_options == {name: each.default for name, each in options_of(SOLVERS[solver].options).items()}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator
 
 import onnx
-import pytest
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.storage.models.model_file import Model
@@ -28,13 +27,6 @@ def with_head(data: bytes, **changes: object) -> bytes:
     (head,) = file.metadata_props
     head.value = json.dumps({**json.loads(head.value), **changes})
     return file.SerializeToString()
-
-
-def check_truncations(name: str, data: bytes) -> None:
-    """Reading the file raises ModelFormatError wherever it is cut."""
-    for length in range(len(data)):
-        with pytest.raises(ModelFormatError):
-            read(name, data[:length])
 
 
 def read_damaged(name: str, data: bytes, n_random: int) -> Iterator[Model]:

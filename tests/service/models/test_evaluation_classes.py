@@ -7,8 +7,6 @@ import pytest
 from liblinear import liblinearutil
 from scipy import sparse
 from sklearn.metrics import (
-    brier_score_loss,
-    log_loss,
     roc_auc_score,
 )
 
@@ -108,16 +106,6 @@ def test_the_objective_of_crammer_and_singer_is_least_at_liblinears_optimum(tmp_
     assert best == pytest.approx(np.vdot(w, w) / 2 + 0.5 * margins.max(axis=1).sum(), rel=1e-12)
     for factor in (0.98, 1.02):
         assert evaluate(Model(factor * w, labels, 1, about=about), dataset)["objective"] > best
-
-
-def test_probabilities_of_two_classes_are_those_of_the_first(tmp_path):
-    X, y = random_problem(N_ROWS, N_FEATURES)
-    model = Model(np.random.default_rng(1).standard_normal(N_FEATURES), (1.0, -1.0), 1, sigmoid=((-0.7, 0.2),))
-    found, _, shares, _ = evaluated(tmp_path, model, X, y)
-    assert found["log_loss"] == pytest.approx(log_loss(y, shares[:, ::-1]), rel=1e-12)
-    assert found["brier_score"] == pytest.approx(brier_score_loss(y, shares[:, 0]), rel=1e-12)
-    assert found["auc"] is not None
-    check_reliability(found["reliability"], shares[:, 0], y > 0)
 
 
 def check_reliability(bins: list[dict], said: np.ndarray, so: np.ndarray, weight: np.ndarray | None = None) -> None:

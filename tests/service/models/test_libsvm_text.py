@@ -29,31 +29,18 @@ def some_rows(n_features: int) -> sparse.csr_matrix:
     return sparse.vstack([X, far, sparse.csr_matrix((3, n_features))], "csr").astype(np.float32)
 
 
+@pytest.mark.parametrize("base", [0, 1])
 @pytest.mark.parametrize(("n_features", "intercept"), [(12, 0.25), (30, 0.0)], ids=["known", "unknown"])
-def test_libsvm_finds_the_same_values(tmp_path, n_features, intercept):
-    model = random_machine(60, bias=1.0, w_bias=intercept)
+def test_libsvm_finds_the_same_values(tmp_path, n_features, intercept, base):
+    model = random_machine(60, base=base, bias=1.0, w_bias=intercept)
     (tmp_path / "model").write_bytes(export("libsvm", model))
     X = some_rows(n_features)
-    labels, values = libsvm_predict(tmp_path / "model", X)
-    found = predicted(model, libsvm_text(X, np.ones(X.shape[0])))
+    labels, values = libsvm_predict(tmp_path / "model", X, base)
+    found = predicted(model, libsvm_text(X, np.ones(X.shape[0]), base))
     np.testing.assert_array_equal(found[0], labels)
     # The text has the shortest digits of a float32, which LIBSVM reads as a float64.
     np.testing.assert_allclose(found[1], values, rtol=1e-5, atol=1e-5)
     assert {3.0, -2.0} == set(labels)
-
-
-@has_program
-@pytest.mark.parametrize("base", [0, 1])
-@pytest.mark.parametrize("n_features", [12, 30], ids=["known", "unknown"])
-def test_svm_predict_agrees_on_every_row(tmp_path, base, n_features):
-    model, X = random_machine(60, base=base), some_rows(n_features)
-    (tmp_path / "model").write_bytes(export("libsvm", model))
-    text = libsvm_text(X, np.ones(X.shape[0]), base)
-    theirs = np.ravel(program_predict(tmp_path / "model", text))
-    labels, _ = predicted(model, text)
-    np.testing.assert_array_equal(labels, theirs)
-    np.testing.assert_array_equal(predicted(read("libsvm", export("libsvm", model)), text)[0], theirs)
-    assert {3.0, -2.0} == set(theirs)
 
 
 @has_program

@@ -89,13 +89,6 @@ def test_unknown_features_are_passed_over_and_counted(name, base):
     assert found.unknown_features == 2 * len(X)
 
 
-def test_text_is_predicted_through_maps():
-    model, X = make("pairs", 1)
-    text = "\n".join(" ".join(["1", *(f"{j + 1}:{x:.9g}" for j, x in enumerate(row) if x)]) for row in X)
-    (found,) = Predictor(model).predict_text([text.encode()])
-    np.testing.assert_allclose(found.decision_values, expected(model, X), atol=1e-9)
-
-
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("n_values", [1, 3])
 def test_npz_holds_the_maps(name, n_values):

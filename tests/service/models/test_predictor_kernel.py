@@ -1,15 +1,12 @@
-"""Kernel machines by every way rows come: text, tables, JSON, tensors, matrices; against numpy."""
+"""Kernel machines for rows and matrices of any kind, against numpy."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.models.predicting.raw_rows import json_rows
 from streamsvm.storage.models.decision import predicted_classes
-from tests.contracts.problems import libsvm_text
 from tests.machines import numpys_values, random_machine, random_matrix, rows_of
 
 TEXTS = ("ham", "späm", 'a,"b')
@@ -32,31 +29,6 @@ def test_rows_and_matrices_of_any_kind(base, labels):
         assert prediction.labels.tolist() == [labels[place] for place in predicted_classes(expected)]
     for given in (X, X.tocsc(), X.astype(float), X.toarray(), X.toarray().astype(float), sparse.csr_array(X)):
         close(predictor.decision_values(given), expected)
-
-
-@LABELS
-def test_text_and_tables(labels):
-    model, X = random_machine(labels=labels), random_matrix(300, 12)
-    expected = numpys_values(model, X)
-    table = "\n".join(",".join(f"{value:.9g}" for value in row) for row in X.toarray().tolist())
-    head = ",".join(f"c{column}" for column in range(12))
-    texts = {"libsvm": libsvm_text(X, np.ones(300)), "csv": f"{head}\n{table}\n".encode()}
-    for name, text in texts.items():
-        for size in (7, 100_000):
-            chunks = (text[at : at + size] for at in range(0, len(text), size))
-            parts = Predictor(model).predict_text(chunks, options=InputOptions(name))
-            close(np.concatenate([part.decision_values for part in parts]), expected)
-
-
-@pytest.mark.parametrize("base", [0, 1])
-def test_json(base):
-    model = random_machine(base=base)
-    given = [{str(base): 1.5, str(base + 11): -2.0}, {}, {"99": 3.0}]
-    prediction = Predictor(model).predict(json_rows({"rows": given}, base, 100))
-    X = np.zeros((3, 100))
-    X[0, 0], X[0, 11], X[2, 99 - base] = 1.5, -2.0, 3.0
-    close(prediction.decision_values, numpys_values(model, X))
-    assert prediction.unknown_features == 1
 
 
 def test_unknown_features_are_counted_and_part_of_the_distance():

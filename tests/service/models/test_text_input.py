@@ -14,7 +14,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from tests.machines import random_machine, random_matrix
 from tests.reference.liblinear import liblinear_predict
-from tests.reference.libsvm import has_program, libsvm_predict, program_predict
+from tests.reference.libsvm import libsvm_predict
 from tests.service.models.model_files import export, read
 
 NAMES = ["income", "inf", 'é, "input"\n', "1"]
@@ -56,14 +56,6 @@ def test_the_other_programs_predict_the_same(tmp_path, name):
     told.write_bytes(export(name, named(MODELS[name])))
     for a, b in zip(predict(plain, X), predict(told, X), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-@has_program
-def test_svm_predict_reads_a_model_with_names(tmp_path):
-    (tmp_path / "model").write_bytes(export("libsvm", named(MODELS["libsvm"])))
-    text = b"1 1:1 2:0.5\n1 3:-1\n1 1:2 4:3\n"
-    found = np.concatenate([part.labels for part in Predictor(MODELS["libsvm"]).predict_text([text])])
-    np.testing.assert_array_equal(np.ravel(program_predict(tmp_path / "model", text)), found)
 
 
 @pytest.mark.parametrize("name", MODELS)
