@@ -1,5 +1,7 @@
 """A checkpoint is read as it was written or not at all."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from streamsvm.storage.run.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from tests.storage.damage import bit_flips, truncations
 
 ABOUT = {"number": 3, "pass": 2, "bound": 0.1}
 
@@ -41,9 +44,7 @@ def test_every_flipped_bit_is_found(tmp_path):
     write_checkpoint(path, ABOUT, arrays())
     data = path.read_bytes()
     undetected = 0
-    for bit in range(0, 8 * len(data), 3):
-        damaged = bytearray(data)
-        damaged[bit // 8] ^= 1 << bit % 8
+    for damaged in islice(bit_flips(data), 0, None, 3):
         path.write_bytes(damaged)
         try:
             found = read_checkpoint(path)
@@ -59,9 +60,8 @@ def test_every_flipped_bit_is_found(tmp_path):
 def test_every_truncation_is_found(tmp_path):
     path = tmp_path / "checkpoint.0"
     write_checkpoint(path, ABOUT, arrays())
-    data = path.read_bytes()
-    for length in range(len(data)):
-        path.write_bytes(data[:length])
+    for damaged in truncations(path.read_bytes()):
+        path.write_bytes(damaged)
         with pytest.raises(CorruptData):
             read_checkpoint(path)
 

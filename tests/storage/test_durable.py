@@ -1,4 +1,4 @@
-"""Published files are whole; a write that fails changes nothing."""
+"""Published files are whole; a write that fails changes nothing; documents that were damaged are told."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,9 @@ from threading import Thread
 
 import pytest
 
-from streamsvm.storage.files.durable import publish, whole_file, write_file
+from streamsvm.storage.errors import CorruptData, UnknownVersion
+from streamsvm.storage.files.durable import pack, publish, unpack, whole_file, write_file
+from tests.storage.damage import bit_flips, scrambled, truncations
 
 
 def failing():
@@ -126,3 +128,29 @@ def test_a_pipe_is_written_in_place(tmp_path):
 def test_a_directory_cannot_be_written(tmp_path):
     with pytest.raises(IsADirectoryError), whole_file(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("copies", [truncations, bit_flips, lambda data: scrambled(data, 1000)])
+def test_a_damaged_document_is_noticed(copies):
+    content = {"uid": "a" * 8, "labels": {"0.1": 3, "\u00e9": 1}, "blocks": [[1, 2.5, None]]}
+    for damaged in copies(pack(content, 5)):
+        try:
+            found = unpack(damaged, 6, "document", "", 5)
+        except (CorruptData, UnknownVersion):
+            continue
+        # A change of white space does not change the content.
+        assert found == content
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"null", b"3", b"[]", b"{}", b'{"version": 1}', b'{"version": 1, "checksum": 0}']
+)
+def test_other_json_is_no_document(text):
+    with pytest.raises(CorruptData):
+        unpack(text, 1, "document", "")
+
+
+def test_versions_beyond_those_that_are_read_are_told():
+    for version in (4, 7):
+        with pytest.raises(UnknownVersion, match=f"version {version}"):
+            unpack(pack({}, version), 6, "document", "", 5)

@@ -22,12 +22,6 @@ def test_decision_values_are_those_of_numpy(base, n_vectors, labels):
     np.testing.assert_allclose(values_of(model, X), numpys_values(model, X), rtol=1e-13, atol=1e-13)
 
 
-def test_decision_values_are_those_of_scikit_learn():
-    model, X = random_machine(), random_matrix(50, 12)
-    kernel_values = rbf_kernel(X.astype(float), vectors_of(model), gamma=model.vectors.gamma)
-    np.testing.assert_allclose(values_of(model, X), kernel_values @ model.w, rtol=1e-13, atol=1e-13)
-
-
 def test_a_feature_that_no_vector_has_is_part_of_the_distance():
     model, X = random_machine(), random_matrix(50, 30)
     expected = numpys_values(model, X)

@@ -5,13 +5,12 @@ import pytest
 
 from streamsvm.reader.certificate.folds import read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.trainer.problem.losses import crammer_singer
 from streamsvm.trainer.problem.tasks import joint_width
 from tests.contracts.problems import make_dataset
 from tests.reference import data
 from tests.reference.liblinear import train_crammer_singer
-from tests.trainer.test_lanes import ALL_ROWS, SMALL_CACHE, WAYS, classes, folds_in, stored
+from tests.trainer.test_lanes import SMALL_CACHE, WAYS, classes, folds_in, stored
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
 
@@ -141,15 +140,3 @@ def test_rows_that_rest_do_not_enter_the_cache(tmp_path):
     one, other = (each.result["certificate"]["primal_objective"] for each in (screened, every))
     assert one == pytest.approx(other, rel=1e-3)
     assert screened.result["certificate"]["gap"] <= 1e-3
-
-
-@pytest.mark.parametrize("cache_bytes", [SMALL_CACHE, ALL_ROWS])
-def test_a_checkpoint_has_the_w_of_its_alpha(tmp_path, cache_bytes):
-    X, labels = classes(5)
-    dataset = make_dataset(tmp_path / "data", X, labels)
-    settings = {**JOINT, "tolerance": 1e-9, "max_passes": 4, "checkpoint_seconds": 1e-6, "number": 0}
-    (tmp_path / "checkpoints").mkdir()
-    train(tmp_path / "run", dataset, cache_bytes, checkpoints=tmp_path / "checkpoints", **settings)
-    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
-    X, labels, _ = stored(dataset)
-    assert primal_and_dual(X, labels, checkpoint["alpha"], checkpoint["w"], 1.0)[2] <= 1e-9

@@ -98,9 +98,3 @@ def test_options_that_strings_do_not_have(tmp_path, rng, option):
     with refused(InputError, "option_unused"):
         ingest([fasta(rng, 5)[1]], tmp_path / "data", InputOptions("fasta", **option))
     assert not (tmp_path / "data").exists()
-
-
-def test_rows_are_the_same_for_every_number_of_threads(tmp_path, rng):
-    text = fasta(rng, 400)[1]
-    one, two = (ingest([text], tmp_path / f"data{n}", threads=n) for n in (1, 2))
-    assert np.array_equal([block.rows for block in one.blocks], [block.rows for block in two.blocks])

@@ -213,15 +213,6 @@ def test_one_class_is_found_out_at_the_end(tmp_path, follow):
     check_certificate(found, exact(feed.final, POSITIVE))
 
 
-def test_one_who_comes_when_all_is_there_trains_too(tmp_path, follow):
-    feed = Feed(tmp_path, pieces(*random_problem(300)))
-    while not feed.final.exists():
-        feed.next()
-    found = finish(tmp_path / "run", follow(feed, tolerance=1e-2))
-    assert found.result["stop_reason"] == "tolerance"
-    check_certificate(found, exact(feed.final, POSITIVE))
-
-
 def read_on(reader):
     """For ever, for a trainer that takes whatever comes at once."""
     control = reader._state.control

@@ -184,17 +184,6 @@ def test_a_module_that_cannot_be_loaded_leaves_the_server_as_it_is(start, server
     assert start("exit")[0].wait() == 7
 
 
-def test_several_at_once_are_told_apart(start):
-    sleeping, _ = start("sleep", "a")
-    ending, _ = start("exit", "b")
-    printing, _ = start("print", "c")
-    ending.wait()
-    printing.wait()
-    assert (sleeping.poll(), ending.poll(), printing.poll()) == (None, 7, 0)
-    sleeping.kill()
-    sleeping.wait()
-
-
 def test_what_was_forked_dies_with_the_server_and_another_takes_its_place(start):
     close_fork_server()  # one of a test before may have begun elsewhere, where there are no tests to import
     process, run = start("sleep", "a", fork)

@@ -223,15 +223,6 @@ def test_unknown_ids_have_their_codes(store):
     assert refusal(store.dataset, "\0") == "unknown_dataset"
 
 
-def test_another_version_is_refused_and_left_alone(store, path):
-    ready_dataset(store)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    before = path.read_bytes()
-    assert refusal(Store, path) == "unknown_version"
-    assert path.read_bytes() == before
-
-
 def test_writes_within_a_tick_of_the_kernels_clock_change_the_value_of_change(store, path):
     """Kernels before 6.13 give files times of some milliseconds: two writes may have the same."""
     dataset_id = ready_dataset(store)
