@@ -263,34 +263,6 @@ def test_numbers_that_are_not_finite_become_null(name):
     assert model.about == {"gap": None, "passes": [None, 1.5]}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"format": "other"},
-        {"version": 3},
-        {"n_features": 1},
-        {"labels": None},
-        {"labels": [1.0]},
-        {"labels": [1.0, "2"]},
-        {"labels": [1.0, True]},
-        {"labels": [1.0, 10**400]},
-        {"labels": [1.0, math.nan]},
-        {"bias": "1"},
-        {"w_bias": None},
-        {"index_base": True},
-        {"index_base": None},
-        {"intercept": 5.0},
-        {"about": []},
-    ],
-)
-def test_onnx_with_another_head(changes):
-    data = export("onnx", make([1.0, 2.0]))
-    read("onnx", with_head(data))
-    with pytest.raises(ModelFormatError) as caught:
-        read("onnx", with_head(data, **changes))
-    assert "graph" not in caught.value.message
-
-
 def test_an_onnx_file_of_before_there_were_labels_is_read():
     """The older graph has decision values only."""
     model = make([0.5, 2.0])
@@ -333,9 +305,37 @@ def test_other_bytes_are_no_model(name, data):
 MODELS = {
     "two": make(),
     "several": Model(np.arange(9.0).reshape(3, 3) / 8, (3.0, 1.0, 2.0), 1, 1.0, (0.5, -1.0, 0.25), {"loss": "hinge"}),
+    "texts": Model(np.ones((3, 1)), ("ham", "späm", 'a,"b'), 1, 1.0, (0.5, -1.0, 0.25), {}, PAIRS),
     "kernel": random_machine(3, 4, sigmoid=PAIRS[:1]),
     "kernel several": random_machine(2, 3, labels=("ham", "späm", 'a,"b'), sigmoid=PAIRS),
 }
+HEADS = {
+    "two": [
+        {"format": "other"}, {"version": 3}, {"n_features": 1}, {"labels": None}, {"labels": [1.0]},
+        {"labels": [1.0, "2"]}, {"labels": [1.0, True]}, {"labels": [1.0, 10**400]}, {"labels": [1.0, math.nan]},
+        {"bias": "1"}, {"w_bias": None}, {"index_base": True}, {"index_base": None}, {"intercept": 5.0}, {"about": []},
+    ],
+    "texts": [
+        {"version": 1}, {"version": 3}, {"labels": ["a", "b"]}, {"labels": ["a", "b", 3]}, {"w_bias": 1.0},
+        {"w_bias": [[1.0], [2.0], [3.0]]}, {"intercept": [0.0, 0.0, 5.0]}, {"sigmoid": [[1.0, 2.0]]},
+        {"sigmoid": [1.0, 2.0, 3.0]}, {"sigmoid": "x"},
+    ],
+    "kernel": [
+        {"format": "streamsvm-linear"}, {"version": 2}, {"n_features": -1}, {"n_features": 2}, {"n_features": 2**31},
+        {"n_features": 4.0}, {"gamma": None}, {"gamma": "0.3"}, {"gamma": [0.3]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "changes"), [(kind, changes) for kind, each in HEADS.items() for changes in each])
+def test_onnx_with_another_head(kind, changes):
+    data = export("onnx", MODELS[kind])
+    read("onnx", with_head(data))
+    with pytest.raises(ModelFormatError) as caught:
+        read("onnx", with_head(data, **changes))
+    assert "graph" not in caught.value.message
+
+
 HELD = [("liblinear", "two"), ("liblinear", "several"), ("libsvm", "kernel")]
 HELD += [(name, kind) for name in ("npz", "onnx") for kind in ("two", "several", "kernel several")]
 
