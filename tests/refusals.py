@@ -1,12 +1,14 @@
 """Refusals: errors that have a code and a hint."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-OF_COLUMNS = ("not_numeric", "column_type", "missing_value")  # codes whose hint depends on the column
+from streamsvm.reader.errors import HINTS, InputError
+
+_OF_COLUMNS = ("not_numeric", "column_type", "missing_value")  # codes whose hint depends on the column
 
 
 @contextmanager
@@ -16,3 +18,11 @@ def refused(error: type[Exception], code: str, match: str | None = None) -> Iter
         yield caught
     assert caught.value.code == code
     assert caught.value.hint
+
+
+def fault_of(read: Callable[..., Any], *arguments: Any, **options: Any) -> InputError:
+    """Return the fault at which reading ends; it has the hint of its code, or one of the column."""
+    with pytest.raises(InputError) as caught:
+        read(*arguments, **options)
+    assert caught.value.code in _OF_COLUMNS or caught.value.hint == HINTS[caught.value.code]
+    return caught.value

@@ -150,9 +150,6 @@ def test_what_is_recognised(tmp_path, data, options, format_):
         assert made.input["format"] == {"table": "csv"}.get(format_, format_)
 
 
-def test_options_of_documents_need_documents(tmp_path):
-    for options in ({"format": "csv", "analyzer": "char"}, {"format": "libsvm", "ngram_range": "1,2"}):
-        with refused(InputError, "option_unused"):
-            ingest([b"1,2\n"], tmp_path / "data", InputOptions(**options))
+def test_more_features_than_a_job_may_have_are_refused(tmp_path):
     with refused(InputError, "too_many_features"):
         ingest([b"1\tgood\n"], tmp_path / "data", InputOptions("text"), InputLimits(max_features=1 << 19))

@@ -66,13 +66,24 @@ def test_csv_becomes_a_dataset(tmp_path, text):
     assert (manifest.n_features, manifest.index_base, manifest.n_rows, manifest.nnz) == (2, 1, 2, 2)
 
 
-@pytest.mark.parametrize(
-    "option",
-    [{"delimiter": ","}, {"label_column": "1"}, {"label_type": "string"}, {"weight_column": "1"}, {"header": "no"}],
-)
-def test_an_option_the_format_does_not_have(tmp_path, option):
+UNUSED = {
+    "libsvm": (b"1 1:1\n", ["delimiter", "label_column", "label_type", "weight_column", "header", "columns",
+                            "drop_columns", "ngram_range"]),
+    "fasta": (b">x label=1\nACGT\n", ["index_base", "n_features", "normalize", "header", "columns", "drop_columns"]),
+    "text": (b"1\tsome words\n", ["columns", "drop_columns"]),
+    "csv": (b"1,2\n", ["analyzer"]),
+}  # fmt: skip
+VALUES = {
+    "delimiter": ",", "label_type": "string", "header": "no", "ngram_range": "1,2", "n_features": 7, "index_base": 1,
+    "normalize": "row_l2", "analyzer": "char",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("format_", "option"), [(name, option) for name in UNUSED for option in UNUSED[name][1]])
+def test_an_option_the_format_does_not_have(tmp_path, format_, option):
+    options = InputOptions("auto" if format_ == "libsvm" else format_, **{option: VALUES.get(option, "1")})
     with refused(InputError, "option_unused") as caught:
-        ingest([b"1 1:1\n"], tmp_path / "data", InputOptions(**option))
+        ingest([UNUSED[format_][0]], tmp_path / "data", options)
     assert caught.value.hint == HINTS["option_unused"]
     assert list(tmp_path.iterdir()) == []
 

@@ -91,10 +91,3 @@ def test_strings_are_not_added_to_numbers(tmp_path, rng):
     ingest([b"1 1:1\n-1 2:1\n"], tmp_path / "data")
     with pytest.raises(InputError, match="are strings"):
         append_rows([fasta(rng, 5)[1]], tmp_path / "data", InputOptions(), InputLimits(), threads=1)
-
-
-@pytest.mark.parametrize("option", [{"index_base": 1}, {"n_features": 7}, {"normalize": "row_l2"}, {"header": "yes"}])
-def test_options_that_strings_do_not_have(tmp_path, rng, option):
-    with refused(InputError, "option_unused"):
-        ingest([fasta(rng, 5)[1]], tmp_path / "data", InputOptions("fasta", **option))
-    assert not (tmp_path / "data").exists()

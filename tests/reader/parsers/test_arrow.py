@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 from pyarrow import feather, ipc, orc, parquet
 
-from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
@@ -18,7 +18,7 @@ from streamsvm.reader.parsers.sniff import recognise
 from streamsvm.reader.parsers.tables.arrow import ArrowTableParser
 from streamsvm.reader.parsers.tables.stored import reads
 from tests.contracts.problems import joined
-from tests.refusals import OF_COLUMNS, refused
+from tests.refusals import fault_of, refused
 
 
 def as_file(table, rows: int = 100, new=ipc.new_file, **options) -> bytes:
@@ -65,12 +65,10 @@ def read(data: bytes, scratch, limits: InputLimits | None = None, size: int = 1 
     return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
 
 
-def fault(data: bytes, scratch, **more) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read(data, scratch, **more)
-    assert caught.value.code in OF_COLUMNS or caught.value.hint == HINTS[caught.value.code]
+def fault(data: bytes, scratch, *limits, **options) -> InputError:
+    found = fault_of(read, data, scratch, *limits, **options)
     assert list(scratch.iterdir()) == []
-    return caught.value
+    return found
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,18 +1,19 @@
 """Rows handed over as numpy arrays, batch by batch."""
 
 import io
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices import BatchesParser
 from streamsvm.reader.parsers.streams import MOST_BYTES
 from streamsvm.storage.blocks.dataset import Dataset
+from tests.refusals import fault_of
 
 X = sparse.csr_matrix(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -3.0], [0.0, 0.0, 0.0], [4.0, 5.0, 6.0]]))
 Y = np.array([1.0, -1.0, 1.0, -1.0])
@@ -32,11 +33,7 @@ def read(data, size=1 << 20, **options):
     return parser, list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size)))
 
 
-def fault(data):
-    with pytest.raises(InputError) as caught:
-        read(data)
-    assert caught.value.code in HINTS
-    return caught.value
+fault = partial(fault_of, read)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])

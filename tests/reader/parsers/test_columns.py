@@ -116,10 +116,7 @@ def test_a_typo_a_date_or_a_text_makes_no_categories(tmp_path, word):
         assert code_of(tmp_path / "data", data, "csv") == "not_numeric"
 
 
-def test_other_formats_have_no_columns(tmp_path):
-    for text, format_ in ((b"1 1:1\n", "libsvm"), (b">x label=1\nACGT\n", "fasta"), (b"1\tsome words\n", "text")):
-        assert code_of(tmp_path / "data", text, format_, columns="a") == "option_unused"
-        assert code_of(tmp_path / "data", text, format_, drop_columns="a") == "option_unused"
+def test_documents_in_a_table_leave_no_columns_to_drop(tmp_path):
     documents = b"label,text,x\n1,some words,2\n"
     assert code_of(tmp_path / "data", documents, "csv", text_column="text", drop_columns="x") == "option_unused"
 

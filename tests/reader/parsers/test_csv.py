@@ -2,20 +2,21 @@
 
 import sys
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from tests.contracts.problems import joined
-from tests.refusals import OF_COLUMNS, refused
+from tests.refusals import fault_of, refused
 
 LIMITS = InputLimits()
 
@@ -33,11 +34,7 @@ def read(text: bytes, size: int = 1 << 20, window_bytes: int = 1 << 20, labelled
     return parser, rows.label.tolist(), dense[:, parser.index_base :].tolist()
 
 
-def fault(text: bytes, **options) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read(text, **options)
-    assert caught.value.code in OF_COLUMNS or caught.value.hint == HINTS[caught.value.code]
-    return caught.value
+fault = partial(fault_of, read)
 
 
 FAULTS = [

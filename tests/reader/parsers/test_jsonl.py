@@ -1,13 +1,14 @@
 """JSON lines: the rows of the CSV with the same values, every fault with its line and byte, and late keys."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.reader.errors import HINTS, InputError
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
@@ -16,7 +17,7 @@ from streamsvm.reader.parsers.tables.json_lines import JsonlParser, names_line
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text.tables import JsonDocuments
 from tests.contracts.problems import joined
-from tests.refusals import OF_COLUMNS, refused
+from tests.refusals import fault_of, refused
 
 
 def lines_of(rows: list) -> bytes:
@@ -32,11 +33,7 @@ def read(data: bytes, size: int = 1 << 20, limits: InputLimits | None = None, ki
     return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
 
 
-def fault(data: bytes, **more) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read(data, **more)
-    assert caught.value.code in OF_COLUMNS or caught.value.hint == HINTS[caught.value.code]
-    return caught.value
+fault = partial(fault_of, read)
 
 
 ROWS = [{"a": k / 7, "b": -k, "label": k % 2} for k in range(30)]

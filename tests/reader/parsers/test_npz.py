@@ -14,6 +14,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import matrices
 from streamsvm.reader.parsers.matrices import NpzParser
 from tests.contracts.problems import joined, random_problem, stored_rows
+from tests.refusals import fault_of
 
 
 def file_of(X=None, y=None, compressed=False, **more) -> bytes:
@@ -31,12 +32,10 @@ def read(data: bytes, scratch, limits: InputLimits | None = None, **options):
     return parser, joined(list(parser.parse_chunks([data[:100], data[100:]])))
 
 
-def fault(data: bytes, scratch, limits: InputLimits | None = None, **options) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read(data, scratch, limits, **options)
-    assert caught.value.hint == HINTS[caught.value.code]
+def fault(data: bytes, scratch, *limits, **options) -> InputError:
+    found = fault_of(read, data, scratch, *limits, **options)
     assert list(scratch.iterdir()) == []
-    return caught.value
+    return found
 
 
 def small(**replaced) -> bytes:
