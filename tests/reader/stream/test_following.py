@@ -120,9 +120,6 @@ def test_the_optimum_is_that_of_the_complete_dataset(tmp_path, follow, loss):
         for done in found.passes:
             assert done["dual_objective"] <= best.primal * (1 + 1e-12)
             assert done["primal_bound"] >= best.dual * (1 - 1e-12)
-    later = train(tmp_path / "later", feed.final, SMALLEST_CACHE, **settings)
-    ours, theirs = (run.result["certificate"]["dual_objective"] for run in (found, later))
-    assert ours == pytest.approx(theirs, rel=2e-6)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_epsilon_insensitive"])

@@ -14,11 +14,11 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.process import Reader
-from streamsvm.storage.run.state import open_control, open_state
+from streamsvm.storage.run.state import open_state
 from tests.contracts.problems import a_dataset, libsvm_text, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE
 from tests.end_to_end.service import is_running
-from tests.training import Outcome, about_to_begin, train, write_run
+from tests.training import Outcome, train, write_run
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 60
@@ -70,21 +70,6 @@ def test_two_processes_do_what_one_does_to_the_bit(tmp_path, dataset, solver):
         assert one.keys() == other.keys()
         same = one.keys() - CLOCKS - AHEAD
         assert {name: one[name] for name in same} == {name: other[name] for name in same}
-
-
-def test_stop_flag_ends_the_run_after_the_pass(tmp_path, dataset):
-    run = tmp_path / "run"
-    write_run(run, dataset, SMALLEST_CACHE, tolerance=None)
-    with about_to_begin(run) as (trainer, reader):
-        trainer.step()
-        assert trainer.stop_reason is None
-        open_control(run)["stop"] = 1
-        trainer.step()
-        assert trainer.stop_reason == "stopped"
-        trainer.shutdown()
-        while not reader.is_finished:
-            reader.step()
-        assert not trainer.results()[0]["converged"]
 
 
 @pytest.mark.parametrize("module", ["streamsvm.reader.stream.process", "streamsvm.trainer.process"])

@@ -17,7 +17,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.process import Reporter
-from streamsvm.service.cluster.rounds.convergence import best_step, dots
+from streamsvm.service.cluster.rounds.convergence import best_step
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import is_done
 from streamsvm.storage.blocks.manifest import read_manifest
@@ -302,11 +302,6 @@ def test_a_change_is_sent_whole_or_by_place_whichever_is_smaller(shape, share):
     assert np.allclose(total, 1.0 + difference, atol=1e-6)
     assert (sent.indices is None) == (share == 0.9)
     assert sent.values.nbytes + (0 if sent.indices is None else sent.indices.nbytes) <= 4 * difference.size
-
-
-def test_dots_of_lanes():
-    a, b = np.arange(6.0).reshape(3, 2), np.ones((3, 2))
-    assert dots(a, b).tolist() == [6.0, 9.0]
 
 
 @pytest.fixture(scope="module")

@@ -82,12 +82,6 @@ def test_an_environment_that_is_too_large_is_an_error_of_this_process(start, mon
     assert wait_for(start("exit", "b")[0].poll) == 7
 
 
-@pytest.mark.parametrize(("task", "code"), [("exit", 7), ("return", 8)])
-def test_exit_codes_are_those_of_the_process(start, task, code):
-    process, _ = start(task)
-    assert wait_for(process.poll) == code
-
-
 def test_an_exception_is_told_and_counts(start):
     process, run = start("fail")
     process.wait()

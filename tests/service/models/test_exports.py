@@ -101,9 +101,11 @@ def test_liblinear_and_we_predict_the_same_numbers(tmp_path, solver, loss, bias)
     assert prediction.labels.tolist() == prediction.decision_values.tolist()
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_pieces_are_bounded_and_bytes_repeat(name):
-    model = make(random_weights(3 * WEIGHTS_A_PIECE))
+@pytest.mark.parametrize(
+    ("name", "has_kernel"), [*((name, False) for name in FORMATS), ("libsvm", True), ("npz", True), ("onnx", True)]
+)
+def test_pieces_are_bounded_and_bytes_repeat(name, has_kernel):
+    model = random_machine(3, 3 * WEIGHTS_A_PIECE) if has_kernel else make(random_weights(3 * WEIGHTS_A_PIECE))
     pieces = list(MODEL_FORMATS[name].write(model))
     assert max(map(len, pieces)) < 1 << 20
     assert b"".join(pieces) == export(name, model)

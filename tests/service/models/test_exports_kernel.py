@@ -9,7 +9,6 @@ import pytest
 from scipy import sparse
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
-from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from tests.machines import PAIRS, machine_of, random_machine, random_matrix
@@ -93,14 +92,6 @@ def test_what_libsvm_has_no_room_for_comes_back_too(name, labels, has_sigmoid):
     found = read(name, data)
     check_same(found, model, name)
     assert found.about == model.about and export(name, found) == data
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_pieces_are_bounded_and_bytes_repeat(name):
-    model = random_machine(3, 3 * WEIGHTS_A_PIECE)
-    pieces = list(MODEL_FORMATS[name].write(model))
-    assert max(map(len, pieces)) < 1 << 20
-    assert b"".join(pieces) == export(name, model)
 
 
 def test_small_pieces_are_put_together():

@@ -1,7 +1,6 @@
 """Compares feature maps with scikit-learn, and with slow code that follows their formulas."""
 
 import itertools
-import math
 from dataclasses import replace
 from importlib import import_module
 
@@ -311,13 +310,6 @@ def test_too_many_features_are_not_counted():
     actual = FeatureStatistics.none()
     assert not actual.add(np.array([0, 1]), np.array([1 << 22], INDEX), np.ones(1, VALUE))
     assert actual.width <= 1 << 22
-
-
-def test_the_kernel_of_a_string_with_itself_is_1():
-    made = planned(Shape(13, strings=200), "weighted_degree").fitted(None).apply(rows_of(["ACGN" * 50, "ACGT" * 50]))
-    sums = np.add.reduceat(made.values.astype(float) ** 2, made.indptr[:-1])
-    np.testing.assert_allclose(sums, 1.0, rtol=1e-6)
-    assert math.isclose(sum(2 * (8 - j) / 72 * (200 - j) for j in range(8)), 197.67, abs_tol=0.01)
 
 
 @pytest.mark.parametrize("named", ["scale", ("fourier", {"dimension": 8})], ids=["scale", "fourier"])
