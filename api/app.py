@@ -12,14 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamsvm.api.access import login
 from streamsvm.api.access.auth import Access, require_scope
+from streamsvm.api.answers import ABOUT, DescribedApp
 from streamsvm.api.context import AppContext
-from streamsvm.api.description import ABOUT, DescribedApp
 from streamsvm.api.errors import HANDLERS, PROBLEM_RESPONSE, problem
 from streamsvm.api.pages import queue, reference, routes
+from streamsvm.api.requests.body import refuse_unknown
 from streamsvm.api.requests.log import Requests
-from streamsvm.api.requests.parameters import refuse_unknown
 from streamsvm.api.routes import datasets, jobs, models, predictions, registry, service, uploads
-from streamsvm.api.routes.rows import PredictionCode
+from streamsvm.api.routes.predicting import PredictionCode
 from streamsvm.api.routes.service import Metrics
 from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed
@@ -28,8 +28,8 @@ from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import Soundness, open_store, tell_strays
 from streamsvm.service.records.tokens import Tokens
-from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
+from streamsvm.service.shares import Room
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _FREQUENT = ("predict", "getJob")

@@ -10,9 +10,8 @@ from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.models.references import References
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.records.store import Store
-from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
-from streamsvm.service.shares import Shares
+from streamsvm.service.shares import Room, Shares
 
 # A thread's prediction may hold some 30 MB, or a process. Arriving bodies need no thread: they go to the disk.
 _THREADS = 8

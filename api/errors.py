@@ -20,9 +20,8 @@ from streamsvm.api.answers import Responses, ref
 from streamsvm.api.pages.render import missing_page
 from streamsvm.reader.options import OPTIONS
 from streamsvm.service import gone
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import HINTS, ServiceError, meant
 from streamsvm.service.gone import gone_route
-from streamsvm.service.hints import HINTS, meant
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.loaded import forget_predictors
 from streamsvm.service.processes.logs import request_id

@@ -23,12 +23,12 @@ from streamsvm.service.jobs.lanes.warm_start import next_beginning
 from streamsvm.service.jobs.plan.plan import JobPlan, can_follow, followed_again, plan_following, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, History, progress
 from streamsvm.service.models.heaviest import input_about, with_heaviest
-from streamsvm.service.models.predicting.explained import with_mean
+from streamsvm.service.models.predicting.applied import with_mean
 from streamsvm.service.processes.launch import launch
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.features.statistics import read_statistics
+from streamsvm.storage.features.rows import read_statistics
 from streamsvm.storage.machine.compiling import NOTICED_SECONDS, say_compiling
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import load_kernels

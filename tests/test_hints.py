@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamsvm.reader.errors import HINTS as OF_INPUTS
-from streamsvm.service.errors import ServiceError, refuse_other_fields
-from streamsvm.service.hints import HINTS, meant
+from streamsvm.service.errors import HINTS, ServiceError, meant, refuse_other_fields
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("reader", "service", "api")

@@ -24,7 +24,7 @@ from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import TRANSITIONS, score_of
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
-from streamsvm.service.models.predicting.explained import few_columns
+from streamsvm.service.models.predicting.applied import few_columns
 from streamsvm.service.models.registry import model_view
 from streamsvm.service.processes.run import log_tail
 from streamsvm.storage.blocks.manifest import read_manifest

@@ -20,10 +20,9 @@ from streamsvm.raw import evaluated
 from streamsvm.results import Callbacks, cv_results, plot_history, progress_bar
 from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
-from streamsvm.service.jobs.fields.faults import COUNTERPARTS
 from streamsvm.service.jobs.fields.from_text import SEARCHES
 from streamsvm.service.jobs.fields.spec import end_of
-from streamsvm.service.jobs.fields.texts import parameter
+from streamsvm.service.jobs.fields.texts import COUNTERPARTS, parameter
 from streamsvm.service.jobs.progress.states import END_HINTS, limits_met
 from streamsvm.service.processes.kernels import compile_first
 from streamsvm.sources import Source, without_beside

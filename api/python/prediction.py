@@ -18,8 +18,7 @@ from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.reader.sources.files import is_url
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import check_ending, format_of
-from streamsvm.service.models.predicting.applied import applied
-from streamsvm.service.models.predicting.explained import Explained, joined
+from streamsvm.service.models.predicting.applied import Explained, applied, joined
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.file_rows import predictions_of_files

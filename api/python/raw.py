@@ -19,7 +19,7 @@ from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.tables.matching import shown
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
 from streamsvm.reader.sources.files import list_files
-from streamsvm.service.models.evaluation.files import evaluate_rows
+from streamsvm.service.models.evaluation.evaluation import evaluate_rows
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import match_given, rows_of_columns, rows_of_strings
 from streamsvm.service.remote.frames import column_names, is_column, is_frame, selected

@@ -10,11 +10,9 @@ from pydantic import PositiveInt
 from streamsvm.api.access.auth import client_of
 from streamsvm.api.answers import answers, body_of
 from streamsvm.api.context import Context
-from streamsvm.api.requests.body import stream
+from streamsvm.api.requests.body import InputQuery, stream
 from streamsvm.api.requests.leaving import while_connected
-from streamsvm.api.requests.parameters import InputQuery
-from streamsvm.api.requests.repeated import REPLAYED, OnceAdded
-from streamsvm.api.requests.resumable import PartHeaders, create, refuse_part
+from streamsvm.api.requests.repeated import REPLAYED, OnceAdded, PartHeaders, create, refuse_part
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
 

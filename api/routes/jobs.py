@@ -13,7 +13,6 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
 from streamsvm.api.requests.log import UNLOGGED
 from streamsvm.api.requests.repeated import REPLAYED, Once
-from streamsvm.service.cluster.cluster_run import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
 from streamsvm.service.jobs.lanes.warm_start import check_warm_start
@@ -21,6 +20,7 @@ from streamsvm.service.jobs.plan.forecast import estimate
 from streamsvm.service.jobs.plan.plan import plan_following, plan_job
 from streamsvm.service.jobs.progress.progress import history, history_csv, job_view
 from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.processes.launch import check_machines
 from streamsvm.service.records.table import RequestKey
 from streamsvm.service.records.unrecorded import remove, unrecording
 from streamsvm.storage.machine.resources import machine_memory

@@ -13,18 +13,24 @@ from starlette.types import Receive, Scope, Send
 from streamsvm.api.access.auth import client_of
 from streamsvm.api.answers import Responses, answers, body_of, headers, stream_of, type_of
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.requests.body import JsonObject, only_field
+from streamsvm.api.requests.body import JsonObject, RowsQuery, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
-from streamsvm.api.requests.parameters import RowsQuery
-from streamsvm.api.routes.predicting import OWN_TYPE, find_predictor, predicted, prediction_response
-from streamsvm.api.routes.rows import DEFAULTS, JSON, TYPES
+from streamsvm.api.routes.predicting import (
+    DEFAULTS,
+    JSON,
+    OWN_TYPE,
+    TYPES,
+    find_predictor,
+    predicted,
+    prediction_response,
+)
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.answers import ANSWERS
-from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
+from streamsvm.service.models.predicting.applied import MOST_EXPLAINED
 from streamsvm.service.models.registry import cut_model, delete_model, model_file, model_view
-from streamsvm.service.room import RoomFile
+from streamsvm.service.shares import RoomFile
 from streamsvm.storage.models.model_file import read_head
 
 router = APIRouter(prefix="/v1/models", tags=["models"])

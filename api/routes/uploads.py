@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from streamsvm.api.answers import Responses, answers, body_of
 from streamsvm.api.context import Context
 from streamsvm.api.errors import problem
-from streamsvm.api.requests.resumable import PARTIAL, PartHeaders, limits, state, take
+from streamsvm.api.requests.repeated import PARTIAL, PartHeaders, limits, state, take
 from streamsvm.service.errors import ServiceError
 
 router = APIRouter(prefix="/v1/datasets/{name}/uploads/{upload_id}", tags=["datasets"])

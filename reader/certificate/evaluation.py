@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.reader.certificate.metrics import Calibration, ClassCounts, NumberErrors
-from streamsvm.reader.certificate.ranking import Ranking, weighted
+from streamsvm.reader.certificate.metrics import Calibration, ClassCounts, NumberErrors, Ranking, weighted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.probability import Sigmoid, probabilities
 from streamsvm.storage.rows.csr import Array

@@ -28,15 +28,15 @@ from streamsvm.reader.ingest.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.fasta import is_of_strings
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
 from streamsvm.reader.parsers.text.hashed_text import as_input
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.storage.blocks.block import BlockInfo
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.blocks.feature_files import read_words, write_listed, write_words
 from streamsvm.storage.blocks.manifest import Manifest, WeightCounts, read_manifest, write_manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.features.statistics import drop_statistics, read_statistics, write_statistics
+from streamsvm.storage.features.rows import drop_statistics, read_statistics, write_statistics
 from streamsvm.storage.files.durable import publish
 
 _FROM_ONE = "features of this dataset are numbered from 1: add one to the indices, or make a dataset with index_base=0"

@@ -16,9 +16,9 @@ from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_com
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
 from streamsvm.reader.parsers.text_window import BYTE_ORDER_MARK
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.reader.sources.fetch import (
     LinesOfRange,
     Share,

@@ -17,12 +17,12 @@ from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.forms import form_of, settled
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.fields import is_missing
 from streamsvm.reader.parsers.tables.mixed_columns import first_names
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import WeightCounts
-from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.features.rows import FeatureStatistics
 from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 
 MOST_LISTED = 10

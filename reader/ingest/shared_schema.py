@@ -23,8 +23,7 @@ from streamsvm.reader.ingest.renumber import Numbering, Renumbering
 from streamsvm.reader.ingest.shuffle import BUCKETS
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.values import value_of
+from streamsvm.reader.parsers.values import LabelNames, value_of
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Array

@@ -15,9 +15,8 @@ import numpy as np
 
 from streamsvm.reader.ingest.ingest_kernel import gather, scatter
 from streamsvm.reader.ingest.renumber import Renumbering
-from streamsvm.storage.blocks.arriving import Journal
 from streamsvm.storage.blocks.block import BlockInfo, BlockWriter
-from streamsvm.storage.blocks.dataset import block_path
+from streamsvm.storage.blocks.dataset import Journal, block_path
 from streamsvm.storage.rows.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 # Large pieces cost the reader process fewer Python calls, so that other threads get more of a pass.

@@ -8,7 +8,6 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, TABLES, InputOptions
 from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.fasta import FastaParser, is_of_strings
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.reader.parsers.matrices import BatchesParser, NpzParser
 from streamsvm.reader.parsers.streams import Scratch
@@ -18,6 +17,7 @@ from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import OF_TEXT
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.tables import ArrowDocuments, JsonDocuments, TextTableParser
+from streamsvm.reader.parsers.values import LabelNames
 
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
 _CHOICE = frozenset({"columns", "drop_columns"})

@@ -8,9 +8,9 @@ import numpy as np
 from streamsvm.reader.errors import InputError, Rejected
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text.hasher import FirstWords
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.rows.csr import Array, Rows
 

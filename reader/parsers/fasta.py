@@ -13,10 +13,9 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import fasta_kernel as kernel
 from streamsvm.reader.parsers.base import Parser
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.fields import is_text, text_fault
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from streamsvm.reader.parsers.values import NUMBER, exact_fault
+from streamsvm.reader.parsers.values import NUMBER, LabelNames, exact_fault
 from streamsvm.storage.rows.csr import BASES_A_WORD, INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 ROWS_A_BATCH = 1 << 16

@@ -33,10 +33,9 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.base import Parser
-from streamsvm.reader.parsers.label_names import groups_of
 from streamsvm.reader.parsers.streams import ArrayReader, Scratch, bad_batch, spooled
 from streamsvm.reader.parsers.tables.matching import match_columns, named_numbers
-from streamsvm.reader.parsers.values import are_exact, fits, misfit, weight_misfit
+from streamsvm.reader.parsers.values import are_exact, fits, groups_of, misfit, weight_misfit
 from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 

@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from streamsvm.reader.stream.piece_sources import Following, Partitioned, PieceSource, Shuffled, Stream, Streamer
 from streamsvm.reader.stream.settings import ReaderSettings
-from streamsvm.storage.blocks.arriving import ArrivingDataset
-from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.dataset import ArrivingDataset, Dataset
 from streamsvm.storage.errors import FeaturesMissing, StorageError
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.machine.resources import PageBudget

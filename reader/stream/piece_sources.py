@@ -13,9 +13,8 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.blocks.block import LOCATION, Piece
-from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.dataset import ArrivingDataset, Dataset
 from streamsvm.storage.errors import DatasetLost
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.direct import FileRange

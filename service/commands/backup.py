@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from streamsvm.service.commands.doctor import DAMAGED, SOUND
-from streamsvm.service.records.backup import back_up
+from streamsvm.service.records.doctor import back_up
 from streamsvm.service.settings import Settings
 from streamsvm.service.terminal.remote import add_local_arguments, print_json
 

@@ -8,8 +8,7 @@ from streamsvm.reader.options import InputOptions, add_input_options, input_opti
 from streamsvm.reader.sources.files import is_url
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import number_or_all
-from streamsvm.service.remote.client import Client
-from streamsvm.service.remote.objects import RemoteDataset
+from streamsvm.service.remote.client import Client, RemoteDataset
 from streamsvm.service.settings import Settings
 from streamsvm.service.terminal.display import counted
 from streamsvm.service.terminal.inputs import Source, column_notes, file_or_url

@@ -10,7 +10,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import add_input_options, input_options
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.commands.predict import opened
-from streamsvm.service.models.evaluation.files import evaluate_rows
+from streamsvm.service.models.evaluation.evaluation import evaluate_rows
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label

@@ -4,8 +4,7 @@ import argparse
 from typing import Any
 
 from streamsvm.service.jobs.progress.states import TRANSITIONS, gap_of
-from streamsvm.service.remote.client import Client
-from streamsvm.service.remote.objects import RemoteJob
+from streamsvm.service.remote.client import Client, RemoteJob
 from streamsvm.service.terminal.display import display, duration, progress_line, scored, short
 from streamsvm.service.terminal.remote import add_action, exit_code, print_json, print_table, watch
 from streamsvm.service.terminal.spelling import in_dashes

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import SUFFIXES
-from streamsvm.service.remote.client import Client
-from streamsvm.service.remote.objects import RegisteredModel, RemoteModel
+from streamsvm.service.remote.client import Client, RegisteredModel, RemoteModel
 from streamsvm.service.terminal.display import reached, scored
 from streamsvm.service.terminal.remote import add_action, print_json, print_list, print_table
 

@@ -20,12 +20,11 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
-from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
+from streamsvm.service.models.predicting.applied import MOST_EXPLAINED
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
-from streamsvm.service.models.predicting.rows_read import FORMATS
-from streamsvm.service.predictions.columns import OutputColumns
+from streamsvm.service.models.predicting.raw_rows import FORMATS
+from streamsvm.service.predictions.columns import OutputColumns, PredictionFigures
 from streamsvm.service.predictions.engine import Engine
-from streamsvm.service.predictions.figures import PredictionFigures
 from streamsvm.service.predictions.request import ENDINGS, OUTPUTS, PredictionRequest, format_of_destination, outputs_of
 from streamsvm.service.predictions.writers import NdjsonWriter
 from streamsvm.service.remote.client import Client

@@ -4,8 +4,7 @@ import argparse
 from typing import Any
 
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
-from streamsvm.service.remote.client import Client
-from streamsvm.service.remote.objects import RemotePrediction
+from streamsvm.service.remote.client import Client, RemotePrediction
 from streamsvm.service.terminal.remote import add_action, print_json, print_table
 
 

@@ -32,8 +32,7 @@ from streamsvm.service.records.table import RequestKey
 from streamsvm.service.records.unrecorded import is_marked, sweep, unrecording
 from streamsvm.service.settings import Settings
 from streamsvm.service.shares import share_of
-from streamsvm.storage.blocks.arriving import read_progress
-from streamsvm.storage.blocks.dataset import Dataset, staged_path
+from streamsvm.storage.blocks.dataset import Dataset, read_progress, staged_path
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest, read_profile
 from streamsvm.storage.rows.csr import Array, Rows
 

@@ -28,9 +28,9 @@ from streamsvm.service.forks.fork_server import fork
 from streamsvm.service.models.loaded import samples
 from streamsvm.service.models.predicting.answers import MOST_CHARACTERS, BinaryFile, Predicted, written
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
-from streamsvm.service.models.predicting.rows_read import opened
-from streamsvm.service.room import Room, RoomFile
+from streamsvm.service.models.predicting.raw_rows import opened
 from streamsvm.service.settings import Settings
+from streamsvm.service.shares import Room, RoomFile
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.machine.child import WorkLimit, die_with_parent, leave

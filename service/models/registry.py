@@ -12,14 +12,14 @@ from streamsvm.service.jobs.lanes.outcome import Outcome
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.heaviest import input_about, with_heaviest
-from streamsvm.service.models.predicting.explained import with_mean
+from streamsvm.service.models.predicting.applied import with_mean
 from streamsvm.service.models.threshold import cut_at
 from streamsvm.service.records.database import new_id, now
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecording
-from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
-from streamsvm.storage.features.statistics import read_statistics
+from streamsvm.service.shares import Room, RoomFile
+from streamsvm.storage.features.rows import read_statistics
 from streamsvm.storage.models.model_file import ModelHead, read_head, read_model, write_model
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "score", "heaviest", "threshold")

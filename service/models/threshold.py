@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamsvm.reader.certificate.ranking import Ranking
+from streamsvm.reader.certificate.metrics import Ranking
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.models.model_file import Model
 

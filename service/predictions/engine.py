@@ -22,9 +22,8 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.matching import Column
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
-from streamsvm.service.predictions.columns import OutputColumns, PredictedBatch
+from streamsvm.service.predictions.columns import OutputColumns, PredictedBatch, PredictionFigures
 from streamsvm.service.predictions.dataset_rows import DatasetSource
-from streamsvm.service.predictions.figures import PredictionFigures
 from streamsvm.service.predictions.file_rows import UNIT_BYTES, FileSource
 from streamsvm.service.predictions.request import PredictionRequest, check_destination, described, write_whole
 from streamsvm.service.predictions.writers import WRITERS, Writer

@@ -26,7 +26,7 @@ from streamsvm.reader.parsers.tables.matching import Beside, Column
 from streamsvm.reader.sources.fetch import LinesOfRange, Stripe, read_bytes, read_range, read_stripes
 from streamsvm.reader.sources.files import SourceFile, list_files
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
-from streamsvm.service.models.predicting.rows_read import ParserMaker, opened
+from streamsvm.service.models.predicting.raw_rows import ParserMaker, opened
 from streamsvm.storage.models.model_file import Label
 
 UNIT_BYTES = 32 << 20  # of text

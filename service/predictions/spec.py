@@ -11,11 +11,10 @@ from streamsvm.reader.options import OPTIONS, InputOptions
 from streamsvm.reader.sources.files import LocalStore, check_installed, is_below, is_pattern, is_url, located
 from streamsvm.service.datasets.importing import check_source, open_import, setting_hint
 from streamsvm.service.datasets.registry import Datasets
-from streamsvm.service.errors import ServiceError, refusing
-from streamsvm.service.hints import meant, shown
+from streamsvm.service.errors import ServiceError, meant, refusing, shown
 from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.models.loaded import load_predictor
-from streamsvm.service.models.predicting.explained import MOST_EXPLAINED
+from streamsvm.service.models.predicting.applied import MOST_EXPLAINED
 from streamsvm.service.models.predicting.input_match import match_dataset
 from streamsvm.service.predictions.dataset_rows import check_kept
 from streamsvm.service.predictions.request import FORMATS, OUTPUTS, USUAL_EXPLAINED, format_of_destination, outputs_of

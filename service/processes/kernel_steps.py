@@ -20,14 +20,13 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
-from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.reader.stream.stream_kernel import account, classify
 from streamsvm.service.processes.kernels import STEPS
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.features.rows import Shape
-from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.features.rows import FeatureStatistics, Shape
 from streamsvm.storage.features.visits import Visited, with_features
 from streamsvm.storage.machine.child import die_with_parent
 from streamsvm.storage.models.decision import decision_values

@@ -1,18 +1,249 @@
-"""A client of a service, for the command line and as `streamsvm.Client`: datasets, jobs and models as objects."""
+"""A client of a service, for the command line and as `streamsvm.Client`: datasets, jobs and models as objects.
 
+The `view` of an object is the service's latest description of it, as a dict.
+"""
+
+import json
+import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
 from streamsvm.reader.options import options_from
-from streamsvm.service.remote.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.formats import TEXTS, check_ending, format_of
+from streamsvm.service.remote.connection import (
+    DEFAULT_URL,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    Connection,
+    suppress_unanswered,
+)
 from streamsvm.service.remote.frames import is_frame
-from streamsvm.service.remote.objects import RegisteredModel, RemoteDataset, RemoteJob, RemoteModel, RemotePrediction
+from streamsvm.storage.files.durable import whole_file
 
 __all__ = ["DEFAULT_URL", "TOKEN_VARIABLE", "URL_VARIABLE", "Client"]
+
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.5
+
+
+class Remote:
+    """A dataset, job or model of a service, by its name or id.
+
+    view  the service's latest description as a dict, documented in api/README.md; {} if it was not requested yet
+    """
+
+    _FOLDER = ""
+
+    def __init__(self, connection: Connection, id: str, view: dict[str, Any] | None = None) -> None:
+        self._connection = connection
+        self.id = id
+        self.view = view or {}
+
+    @property
+    def path(self) -> str:
+        """The path of the service's route for this dataset, job or model."""
+        return f"/v1/{self._FOLDER}/{quote(self.id, safe='')}"
+
+    def refresh(self) -> Self:
+        """Request the current `view` from the service."""
+        self.view = self._connection.json("GET", self.path)
+        return self
+
+    def delete(self) -> None:
+        """Delete this dataset, job or model in the service."""
+        self._connection.json("DELETE", self.path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+
+class RemoteDataset(Remote):
+    """Rows that jobs train on; `id` is the dataset's name."""
+
+    _FOLDER = "datasets"
+
+    def wait(self, poll_seconds: float = _PAUSE_SECONDS) -> Self:
+        """Wait until the service has read the dataset in. Raises ServiceError if reading failed."""
+        while self.refresh().view["state"] == "ingesting":
+            time.sleep(poll_seconds)
+        if failure := self.view.get("failure"):
+            raise ServiceError.of(failure)
+        return self
+
+
+class RemoteModel(Remote):
+    """A trained model; `id` may also be a name, `NAME:VERSION` or `NAME@ALIAS`."""
+
+    _FOLDER = "models"
+
+    def register(self, name: str) -> int:
+        """Make the model the next version of the registered model `name`; return the version."""
+        return self._connection.json("POST", f"{self.path}/register", {"name": name})["version"]
+
+    def cut(self, threshold: float) -> "RemoteModel":
+        """Make a model that predicts the first of two classes for decision values above the threshold; return it."""
+        made = self._connection.json("POST", f"{self.path}/threshold", {"threshold": threshold})
+        return RemoteModel(self._connection, made["id"])
+
+    def download(self, path: str | PathLike[str], format: str | None = None) -> None:
+        """Write the model to a file, in the format that the ending of its name says; `streamsvm.load` reads the file.
+
+        format  takes the place of the ending; text formats are LIBLINEAR's or, for a kernel machine, LIBSVM's
+        Raises ServiceError not_exportable, unknown_format.
+        """
+        if format is None:
+            check_ending(path)
+        format_ = format or format_of(path)
+        if format_ in TEXTS:
+            format_ = TEXTS[(self.view or self.refresh().view)["kernel"] == "rbf"]
+        with whole_file(path) as target:
+            self._connection.download(f"{self.path}/file?format={format_}", target)
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return the label of each row, or in regression the number, as an array of numpy (n_rows,).
+
+        X        path of a file in a format that the service predicts, or an open file; a data frame of pandas, polars
+                 or pyarrow; an array or a matrix of scipy.sparse (n_rows, n_features), whose columns are those of
+                 training in their order; a list of objects {column: value}, of documents, or of strings
+        options  label_column, text_column, index_base, header, delimiter, decimal, encoding, strict
+        Raises InputError for a fault in the rows, ServiceError. Warns of columns that the model does not have.
+        """
+        # Imported here because numpy takes longer than all else that most commands do.
+        from streamsvm.service.remote.rows import body_of, predicted  # noqa: PLC0415
+
+        body = body_of(X, (self.view or self.refresh().view)["input"])
+        texts = {name: json.dumps(each) if isinstance(each, bool) else each for name, each in options.items()}
+        query = urlencode({**body.query, **texts})
+        answer = self._connection.post(f"{self.path}/predict?{query}", body.chunks, body.kind, repeats=not body.is_once)
+        if unknown := answer.get("unknown_columns"):
+            message = f"columns that the model does not have, left out: {', '.join(unknown['names'])}"
+            warnings.warn(message, stacklevel=2)
+        return predicted(answer)
+
+
+class RegisteredModel(Remote):
+    """A name with its models: versions, and aliases that each point at a version; `id` is the name."""
+
+    _FOLDER = "registered-models"
+
+    def version(self, reference: int | str) -> RemoteModel:
+        """Return the model of a version (a number) or of an alias (a text)."""
+        sign = ":" if isinstance(reference, int) else "@"
+        return RemoteModel(self._connection, f"{self.id}{sign}{reference}").refresh()
+
+    def move(self, alias: str, version: int) -> Self:
+        """Point an alias at a version: predictions that begin later by this alias are made by this version."""
+        self._connection.json("PUT", f"{self.path}/aliases/{quote(alias, safe='')}", {"version": version})
+        return self.refresh()
+
+    def remove(self, alias: str) -> Self:
+        """Delete an alias."""
+        self._connection.json("DELETE", f"{self.path}/aliases/{quote(alias, safe='')}")
+        return self.refresh()
+
+
+class Progress(NamedTuple):
+    """An event of a job: `kind` is state, progress, pass or end; api/README.md documents `data`."""
+
+    kind: str
+    data: dict[str, Any]
+
+
+class RemotePrediction(Remote):
+    """A prediction of files, which is queued, running or ended."""
+
+    _FOLDER = "predictions"
+
+    def wait(self, seconds: float = _PATIENCE_SECONDS) -> Self:
+        """Wait for the prediction's end, even if the service restarts. Raises ServiceError: it failed or was cancelled.
+
+        seconds  longest time that one request waits for the end, at most 25
+        """
+        while self.view.get("state") in (None, "queued", "running"):
+            with suppress_unanswered():
+                self.view = self._connection.json("GET", f"{self.path}?wait_seconds={min(seconds, 25):g}")
+                continue
+            time.sleep(_PAUSE_SECONDS)
+        if failure := self.view["failure"]:
+            raise ServiceError(failure["code"], failure["message"], failure["hint"])
+        if self.view["state"] == "cancelled":
+            raise ServiceError("cancelled", "the prediction was cancelled")
+        return self
+
+    def cancel(self) -> Self:
+        """Ask the service to end the prediction; no file stays at its destination."""
+        self.view = self._connection.json("POST", f"{self.path}/cancel")
+        return self
+
+
+class RemoteJob(Remote):
+    """A training job, which is queued, running or ended."""
+
+    _FOLDER = "jobs"
+
+    @property
+    def state(self) -> str:
+        """The state of the job in the latest `view`."""
+        return self.view["state"]
+
+    @property
+    def models(self) -> list[RemoteModel]:
+        """The models of an ended job, one for each C."""
+        models = (self.view["result"] or {}).get("models", ())
+        return [RemoteModel(self._connection, each["model_id"]) for each in models]
+
+    def watch(self) -> Iterator[Progress]:
+        """Yield the events of the job until its end, even if the service restarts; then `view` is final."""
+        after, last_event = "", time.monotonic()
+        while True:
+            with suppress_unanswered():
+                for kind, number, data in self._connection.events(f"{self.path}/events", after):
+                    after, last_event = number or after, time.monotonic()
+                    if kind == "end":
+                        self.view = data
+                    yield Progress(kind, data)
+                    if kind == "end":
+                        return
+            if time.monotonic() - last_event > _PATIENCE_SECONDS:
+                self.refresh()
+            time.sleep(_PAUSE_SECONDS)
+
+    def wait(self) -> Self:
+        """Wait until the job has ended. Raises ServiceError if it failed."""
+        for _ in self.watch():
+            pass
+        if failure := self.view["failure"]:
+            at = {"log_tail": failure.get("log_tail", "")}
+            raise ServiceError(failure["code"], failure["message"], failure["hint"], at)
+        return self
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return the figures of each pass, as GET /v1/jobs/{id}/history answers."""
+        return self._connection.json("GET", f"{self.path}/history")["passes"]
+
+    def stop(self) -> Self:
+        """Ask the service to end the job soon, with a model of the state that training has reached by then."""
+        return self._act("stop")
+
+    def cancel(self) -> Self:
+        """Ask the service to end the job at once, without a model."""
+        return self._act("cancel")
+
+    def resume(self, **changes: Any) -> "RemoteJob":
+        """Submit a job that continues this job; changes: max_passes, max_seconds, tolerance, relative_gap."""
+        job = self._connection.json("POST", f"{self.path}/resume", changes)
+        return RemoteJob(self._connection, job["id"], job)
+
+    def _act(self, what: str) -> Self:
+        self.view = self._connection.json("POST", f"{self.path}/{what}")
+        return self
 
 
 class Client(Connection):

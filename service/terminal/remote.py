@@ -9,9 +9,8 @@ from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import is_done
-from streamsvm.service.remote.client import Client
+from streamsvm.service.remote.client import Client, RemoteJob
 from streamsvm.service.remote.connection import DEFAULT_URL, URL_VARIABLE
-from streamsvm.service.remote.objects import RemoteJob
 from streamsvm.service.terminal.display import Display
 
 CONVERGED, NOT_CONVERGED, INTERRUPTED = 0, 4, 130

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsvm.storage.features.maps_kernel import make_hashed_pairs, make_mers, make_pairs, project
-from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, needed
-from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, FeatureStatistics, Shape, needed
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import BASES_A_WORD, INDEX, INDPTR, VALUE, Array
 

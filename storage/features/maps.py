@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.features import FEATURE_MAPS
-from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
-from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.features.rows import (
+    Apply,
+    FeatureMap,
+    Features,
+    FeaturesError,
+    FeatureStatistics,
+    Shape,
+    not_counted,
+)
 from streamsvm.storage.features.weighing import LeadingBias
 from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.rows.csr import INDEX, INDPTR, Array

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from streamsvm.storage.features.maps_kernel import make_unit_rows, weigh
-from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape, needed
-from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeatureStatistics, Shape, needed
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 

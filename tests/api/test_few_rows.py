@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 import pytest
 
-from streamsvm.api.routes import rows
-from streamsvm.api.routes.rows import PredictionCode
+from streamsvm.api.routes import predicting
+from streamsvm.api.routes.predicting import PredictionCode
 from streamsvm.service.models.loaded import load_predictor
 from streamsvm.service.models.registry import delete_model
 from streamsvm.storage.models.model_file import Model
@@ -21,7 +21,7 @@ import gc, io, sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
 from streamsvm.api.app import create_app
-from streamsvm.api.routes.rows import PredictionCode, predicted_rows
+from streamsvm.api.routes.predicting import PredictionCode, predicted_rows
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.settings import Settings
@@ -293,7 +293,7 @@ def test_code_that_cannot_be_loaded_leaves_predictions_to_threads_and_says_so(mo
     def fail():
         raise OSError("no file of numba's")
 
-    monkeypatch.setattr(rows, "samples", fail)
+    monkeypatch.setattr(predicting, "samples", fail)
     code = PredictionCode()
     code.load()
     assert not code.is_loaded and "threads predict all rows" in caplog.text

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from streamsvm.api.document import DOCUMENT
-from streamsvm.api.requests.resumable import PARTIAL
+from streamsvm.api.requests.repeated import PARTIAL
 from tests.api.app import Service, check_problem, some_model
 
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "150"))

@@ -16,7 +16,7 @@ import zstandard
 
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.room import Room
+from streamsvm.service.shares import Room
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.api.app import CERTIFICATE, Service, check_problem, model_of_texts, some_model

@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.svm import LinearSVC
 
 from streamsvm import StreamSVC, StreamSVR
-from streamsvm.reader.certificate.training_scores import TrainingScores
+from streamsvm.reader.certificate.final_pass import TrainingScores
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from tests.contracts.objectives import numbered_rows
 

@@ -21,7 +21,7 @@ from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import groups_of
+from streamsvm.reader.parsers.values import groups_of
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.predicting.raw_rows import json_tables

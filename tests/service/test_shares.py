@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.room import Room
-from streamsvm.service.shares import Shares, share_of
+from streamsvm.service.shares import Room, Shares, share_of
 
 FREE = 4_000_000
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.blocks.arriving import Journal
 from streamsvm.storage.blocks.block import BlockInfo, BlockWriter
-from streamsvm.storage.blocks.dataset import block_path, publish_dataset, staged_path
+from streamsvm.storage.blocks.dataset import Journal, block_path, publish_dataset, staged_path
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Rows
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.options import LabelType
-from streamsvm.reader.parsers.label_names import MOST_CHARACTERS
 from streamsvm.reader.parsers.tables import tables_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import TextFields
-from streamsvm.reader.parsers.values import NOT_FINITE, NUMBER, value_fault
+from streamsvm.reader.parsers.values import MOST_CHARACTERS, NOT_FINITE, NUMBER, value_fault
 from streamsvm.storage.rows.csr import Array
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}

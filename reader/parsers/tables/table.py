@@ -14,7 +14,6 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.base import Parser
-from streamsvm.reader.parsers.label_names import LabelNames, groups_of
 from streamsvm.reader.parsers.tables.columns import (
     ColumnPlaces,
     Heading,
@@ -33,7 +32,7 @@ from streamsvm.reader.parsers.tables.mixed_columns import (
     like_before,
     new_columns,
 )
-from streamsvm.reader.parsers.values import exact_fault, fits
+from streamsvm.reader.parsers.values import LabelNames, exact_fault, fits, groups_of
 from streamsvm.storage.rows.csr import LABEL, Array, Rows
 
 Fault = tuple[str, str, int]  # code, message, offset in the field

@@ -13,13 +13,12 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import TABLES, InputOptions
 from streamsvm.reader.parsers.base import Parser
-from streamsvm.reader.parsers.label_names import LabelNames, groups_of
 from streamsvm.reader.parsers.tables.columns import not_filled_in
 from streamsvm.reader.parsers.tables.fields import field_fault, is_missing, label_type, text_fault
 from streamsvm.reader.parsers.tables.matching import Beside, ToPredict
 from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams, hard_characters
 from streamsvm.reader.parsers.text.hasher import FirstWords, HashedDocuments, TextHasher
-from streamsvm.reader.parsers.values import exact_fault
+from streamsvm.reader.parsers.values import LabelNames, exact_fault, groups_of
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.machine.abandoned_work import pool_of, work_ahead
 from streamsvm.storage.rows.csr import Array, Rows

@@ -31,14 +31,13 @@ from streamsvm.reader.options import input_options
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.cluster.dataset.shards import Origin, shard_manifest, shard_names, stripe_bytes_for, write_origin
 from streamsvm.service.cluster.machine.shard_reading import ReadIn
-from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, placed, told
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
+from streamsvm.service.cluster.nodes.ray_machines import CALL_SECONDS, agent_on, agents_of, placed, told
 from streamsvm.service.errors import ServiceError, needing_space
-from streamsvm.storage.blocks.arriving import IngestProgress
-from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
+from streamsvm.storage.blocks.dataset import IngestProgress, publish_dataset, staged_path
 from streamsvm.storage.blocks.feature_files import FeatureWords, write_listed, write_places, write_words
 from streamsvm.storage.blocks.manifest import Manifest, Profile, read_manifest, write_profile
-from streamsvm.storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
+from streamsvm.storage.features.rows import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.machine.resources import usable_cores
 

@@ -16,12 +16,11 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.cluster.dataset.shards import Origin
 from streamsvm.service.errors import needing_space, refusing
-from streamsvm.storage.blocks.arriving import read_progress
-from streamsvm.storage.blocks.dataset import Dataset, staged_path
+from streamsvm.storage.blocks.dataset import Dataset, read_progress, staged_path
 from streamsvm.storage.blocks.feature_files import FeatureWords, read_words
 from streamsvm.storage.blocks.manifest import Manifest, Profile, read_manifest, read_profile, write_manifest
 from streamsvm.storage.errors import DatasetCorrupt
-from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics
+from streamsvm.storage.features.rows import FeatureStatistics, read_statistics
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import INDEX, Array
 

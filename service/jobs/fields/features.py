@@ -8,15 +8,13 @@ import numpy as np
 from pydantic import ValidationError
 
 from streamsvm.reader.parsers.fasta import is_of_strings
-from streamsvm.service.errors import ServiceError, refusing
-from streamsvm.service.hints import meant
+from streamsvm.service.errors import ServiceError, meant, refusing
 from streamsvm.service.jobs.fields.descriptions import form_of
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.features.maps import FeatureMaps, Named
-from streamsvm.storage.features.rows import FeaturesError, Shape
-from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
+from streamsvm.storage.features.rows import FeaturesError, FeatureStatistics, Shape, read_statistics, write_statistics
 from streamsvm.storage.features.weighing import Bias
 from streamsvm.storage.options import options_of
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import BaseModel, PrivateAttr, ValidationError, model_validator
 
 from streamsvm.service import gone
-from streamsvm.service.errors import ServiceError
-from streamsvm.service.hints import shown
+from streamsvm.service.errors import ServiceError, shown
 from streamsvm.service.jobs.fields.descriptions import (
     FIELDS,
     KERNEL_TOLERANCE,
@@ -18,10 +17,10 @@ from streamsvm.service.jobs.fields.descriptions import (
     GeneralFields,
     form_of,
 )
-from streamsvm.service.jobs.fields.faults import explained, place_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.from_text import SEARCHES, grid
 from streamsvm.service.jobs.fields.scoring import BEFORE, OF_CLASSES, OF_NUMBERS
+from streamsvm.service.jobs.fields.texts import explained, place_of
 from streamsvm.service.records.models import is_id
 from streamsvm.storage.options import options_of
 from streamsvm.trainer.problem.losses import KINDS, Loss

@@ -1,19 +1,18 @@
-"""Decides where an attempt at a job begins: at the job's newest checkpoint, at that of the job it continues, or anew.
+"""Decides which lanes come next, and where an attempt at a job begins: at its checkpoint, another job's, or anew.
 
 Lanes whose files are damaged are trained again, and have to reach the same result. So lanes that were trained side by
 side are trained again together. If lanes began at the solution of earlier lanes, and the checkpoint with that solution
-is gone, the earlier lanes are trained again, too.
+is gone, the earlier lanes are trained again, too. The search of a job with C "auto" ends after some turns of values.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.errors import Crash, ServiceError
-from streamsvm.service.hints import meant, shown
+from streamsvm.service.errors import Crash, ServiceError, meant, shown
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec, read_spec
 from streamsvm.service.jobs.lanes.lane_files import (
     abouts_of,
@@ -30,7 +29,7 @@ from streamsvm.service.jobs.lanes.lane_files import (
     numbers_before,
     outcome_of,
 )
-from streamsvm.service.jobs.lanes.search import searched
+from streamsvm.service.jobs.lanes.outcome import CrossValidation, cross_validation
 from streamsvm.service.jobs.lanes.warm_start import TRAINED_ROWS
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.progress import HISTORY, records_of
@@ -159,3 +158,28 @@ def _lost_beginnings(job_dir: Path, group: JobPlan) -> Iterator[JobPlan]:
         last = newest_checkpoint(lane_directory(job_dir, before))
         if not (last and last.about.get("ended")):
             yield before
+
+
+_CUT_SHORT = ("stopped", "max_seconds")
+
+
+def searched(
+    plan: JobPlan, job_dir: Path, done: Sequence[Mapping[str, Any]], known: CrossValidation | None = None
+) -> JobPlan:
+    """Return the plan of a job; once enough values of C are tried, with lanes over all rows in place of larger values.
+
+    `done` has the record of each finished lane. The search ends once the metric has peaked, no value is left, or time
+    is up. The result depends on files alone: it is the same after a crash. Raises Crash if a file is damaged.
+    """
+    if not plan.spec.searches_C or plan.has_searched:
+        return plan
+    for turn in plan.turns:
+        if turn.stop > len(done):
+            break
+        found = cross_validation(plan, job_dir, turn.stop, known)
+        is_cut_short = any(done[number]["result"]["stop_reason"] in _CUT_SHORT for number in turn)
+        if found and (found.has_peaked or is_cut_short or turn.stop == len(plan.lanes)):
+            Cs = found.Cs if plan.spec.keep == "all" else (found.selected_C,)
+            return plan.with_models(turn.stop, Cs)
+        known = found
+    return plan

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamsvm.reader.certificate.metrics import Calibration, ClassCounts, NumberErrors
-from streamsvm.reader.certificate.ranking import Ranking, weighted
+from streamsvm.reader.certificate.metrics import Calibration, ClassCounts, NumberErrors, Ranking, weighted
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.scoring import FIGURE_OF, sign_of
 from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamsvm.service.jobs.fields.features import asked_maps
+from streamsvm.service.jobs.lanes.continuing import searched
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, outcome_of
 from streamsvm.service.jobs.lanes.outcome import CrossValidation, Outcome, cross_validation
-from streamsvm.service.jobs.lanes.search import searched
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import has_leading_bias, read_lane
 from streamsvm.service.jobs.progress.progress import HISTORY, made, read_json

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.predicting.explained import MOST_ROWS, Explained, joined
+from streamsvm.service.models.predicting.applied import MOST_ROWS, Explained, joined
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor, shown_label
-from streamsvm.service.predictions.columns import OutputColumns
-from streamsvm.service.predictions.figures import PredictionFigures
+from streamsvm.service.predictions.columns import OutputColumns, PredictionFigures
 from streamsvm.service.predictions.request import outputs_of
 from streamsvm.service.predictions.writers import CsvWriter, NdjsonWriter
-from streamsvm.service.room import RoomFile
+from streamsvm.service.shares import RoomFile
 from streamsvm.storage.rows.csr import Array
 
 _PIECE_BYTES = 1 << 16

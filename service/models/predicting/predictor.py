@@ -20,10 +20,8 @@ from streamsvm.reader.parsers.tables.matching import Match, shown
 from streamsvm.reader.parsers.text.hashed_text import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.predicting.applied import Linear, Mapped, applied
-from streamsvm.service.models.predicting.explained import Explained, Explainer
-from streamsvm.service.models.predicting.raw_rows import TableRows
-from streamsvm.service.models.predicting.rows_read import InputNumbering, ParserMaker, opened
+from streamsvm.service.models.predicting.applied import Explained, Explainer, Linear, Mapped, applied
+from streamsvm.service.models.predicting.raw_rows import InputNumbering, ParserMaker, TableRows, opened
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import number_text
 from streamsvm.storage.machine.abandoned_work import check_wanted

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
 
-from streamsvm.reader.certificate.metrics import BINS, Calibration, ClassCounts
-from streamsvm.reader.certificate.ranking import MOST_POINTS, Ranking, weighted
+from streamsvm.reader.certificate.metrics import BINS, MOST_POINTS, Calibration, ClassCounts, Ranking, weighted
 
 
 def random_classes(n_rows: int, n_classes: int):
@@ -66,7 +65,7 @@ def of_all_pairs(positive, negative) -> float:
 @pytest.mark.parametrize("levels", [1, 3, 10**9], ids=["all tied", "many ties", "no ties"])
 @pytest.mark.parametrize("at_once", [1, 7, 10**6])
 def test_it_is_the_share_of_pairs_in_order(monkeypatch, levels, at_once):
-    monkeypatch.setattr("streamsvm.reader.certificate.ranking._SCORES_AT_ONCE", at_once)
+    monkeypatch.setattr("streamsvm.reader.certificate.metrics._SCORES_AT_ONCE", at_once)
     rng = np.random.default_rng(0)
     positive, negative = rng.integers(0, levels, 80).astype(float), rng.integers(0, levels, 130) - levels // 4
     expected = of_all_pairs(positive, negative)
@@ -82,7 +81,7 @@ def test_pairs_count_as_much_as_they_weigh(seed, levels, at_once):
     is_positive = np.arange(90) < 40
     weighed = scores + 1j * weight
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamsvm.reader.certificate.ranking._SCORES_AT_ONCE", at_once)
+        patch.setattr("streamsvm.reader.certificate.metrics._SCORES_AT_ONCE", at_once)
         found = Ranking(weighed[is_positive], weighed[~is_positive]).figures()
     expected = [of(is_positive, scores, sample_weight=weight) for of in (roc_auc_score, average_precision_score)]
     assert list(found.values()) == pytest.approx(expected, rel=1e-12)
@@ -126,7 +125,7 @@ def test_curves_of_few_scores_have_all_points(n_rows, levels, is_weighted):
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("at_once", [1000, 10**6])
 def test_thinned_curves_keep_exact_points_ends_and_corners(monkeypatch, at_once, is_weighted):
-    monkeypatch.setattr("streamsvm.reader.certificate.ranking._SCORES_AT_ONCE", at_once)
+    monkeypatch.setattr("streamsvm.reader.certificate.metrics._SCORES_AT_ONCE", at_once)
     y, scores, weight, ranking = ranked(20_000, 10**9, is_weighted)
     found = ranking.curves()
     fpr, tpr, thresholds = roc_curve(y, scores, sample_weight=weight, drop_intermediate=False)

@@ -21,7 +21,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.blocks.manifest import MANIFEST, read_manifest
 from streamsvm.storage.errors import CorruptData
-from streamsvm.storage.features.statistics import read_statistics
+from streamsvm.storage.features.rows import read_statistics
 from streamsvm.storage.rows.csr import LARGE_W
 from tests.contracts.problems import joined
 from tests.refusals import refused

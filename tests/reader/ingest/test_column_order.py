@@ -10,10 +10,10 @@ from streamsvm.reader.ingest.renumber import Renumbering
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.matrices import BatchesParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.mixed import feature_names
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.sources import batches, name_array
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import LARGE_W

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.ingest.questions import MOST_FEATURES, MOST_ROWS
-from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.ingest.run import MOST_COLUMNS, MOST_ROWS, ingest
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.manifest import read_profile
 from tests.contracts.problems import libsvm_text
@@ -69,7 +68,7 @@ def test_of_many_rows_the_first_are_asked(tmp_path):
 
 
 def test_long_rows_and_documents_are_not_asked(tmp_path):
-    wide = np.zeros((N, MOST_FEATURES + 1))
+    wide = np.zeros((N, MOST_COLUMNS + 1))
     wide[:, :4], wide[0, -1] = LEAK, 1.0
     assert found(tmp_path, libsvm_text(wide, Y, 1)) == {}
 

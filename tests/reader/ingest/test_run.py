@@ -15,9 +15,8 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.ingest.shuffle import PIECE_WORDS
 from streamsvm.reader.options import InputOptions
-from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.blocks.block import BlockWriter
-from streamsvm.storage.blocks.dataset import Dataset, staged_path
+from streamsvm.storage.blocks.dataset import ArrivingDataset, Dataset, staged_path
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import joined, libsvm_text, random_problem, stored_rows
 from tests.refusals import refused

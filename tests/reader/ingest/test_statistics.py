@@ -12,7 +12,7 @@ from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_profile
-from streamsvm.storage.features.statistics import read_statistics
+from streamsvm.storage.features.rows import read_statistics
 
 FIRST = b"1 1:2 3:-4\n-1 1:1\n1 2:0.5 3:1\n"
 SECOND = b"-1 4:8\n1 1:-6\n"

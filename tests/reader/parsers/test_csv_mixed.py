@@ -13,10 +13,10 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.fasta import letters_of
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables import categories
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.matching import ToPredict
+from streamsvm.reader.parsers.values import LabelNames
 from tests.contracts.problems import joined
 from tests.refusals import refused
 

@@ -13,7 +13,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import fasta_kernel as kernel
 from streamsvm.reader.parsers.fasta import FastaParser, letters_of
-from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from tests.contracts.problems import joined
 

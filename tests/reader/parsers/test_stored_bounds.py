@@ -13,8 +13,8 @@ import pytest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.arrow import plain_values
+from streamsvm.reader.parsers.values import LabelNames
 from tests.reader.parsers.test_arrow import as_file, as_orc, as_parquet, as_stream
 
 ROWS = 1 << 15

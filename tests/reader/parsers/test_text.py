@@ -15,11 +15,11 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text import hashed_text
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.tables import TextTableParser
+from streamsvm.reader.parsers.values import LabelNames
 from streamsvm.storage.rows.csr import Rows
 
 # Word characters of one to four bytes, blanks of all kinds, and what changes its length in lower case or depends on

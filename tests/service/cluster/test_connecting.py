@@ -13,8 +13,8 @@ import time
 import pytest
 
 from streamsvm.service.cluster.nodes import connecting
-from streamsvm.service.cluster.nodes.agents import check_versions, is_for_good, told
 from streamsvm.service.cluster.nodes.connecting import check_ray, connect, join
+from streamsvm.service.cluster.nodes.ray_machines import check_versions, is_for_good, told
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt, OutOfSpace
 from tests.refusals import refused

@@ -10,12 +10,12 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.cluster_run import cluster_run
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.process import bring_alpha, bring_held_out
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.runner import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.processes.launch import cluster_run
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.run.state import open_state
@@ -106,7 +106,7 @@ def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, C):
 
 @pytest.mark.parametrize("bias", [None, 1.0])
 def test_a_model_has_the_weights_of_the_run(tmp_path, monkeypatch, bias):
-    monkeypatch.setattr("streamsvm.service.cluster.cluster_run.check_machines", lambda *_: None)
+    monkeypatch.setattr("streamsvm.service.processes.launch.check_machines", lambda *_: None)
     data, run = make_dataset(tmp_path / "data", *random_problem(60, 9)), tmp_path / "run"
     manifest = read_manifest(data)
     plan = plan_job(parse_spec({"dataset": "data", "machines": 2, "bias": bias}), manifest)

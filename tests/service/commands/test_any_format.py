@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 from scipy import sparse
 
-from streamsvm.api.requests.parameters import parameter_of
+from streamsvm.api.requests.body import parameter_of
 from streamsvm.reader.options import OPTIONS, InputOptions, add_input_options, input_options
 from streamsvm.service.cli import main
 

@@ -13,8 +13,7 @@ from sklearn.metrics import (
 from streamsvm.reader.certificate.metrics import BINS
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.evaluation.evaluation import evaluate
-from streamsvm.service.models.evaluation.files import evaluate_rows
+from streamsvm.service.models.evaluation.evaluation import evaluate, evaluate_rows
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import Model

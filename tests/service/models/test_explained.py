@@ -14,11 +14,10 @@ from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.heaviest import input_about
-from streamsvm.service.models.predicting.explained import with_mean
+from streamsvm.service.models.predicting.applied import with_mean
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.features.rows import Shape
-from streamsvm.storage.features.statistics import read_statistics
+from streamsvm.storage.features.rows import Shape, read_statistics
 from streamsvm.storage.models.model_file import Model, read_model, write_model
 from tests.features import planned
 from tests.service.models.test_mapped import make, rows_of, some

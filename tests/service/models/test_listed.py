@@ -24,8 +24,8 @@ from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.heaviest import input_about, with_heaviest
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import model_file
-from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
+from streamsvm.service.shares import Room
 from streamsvm.storage.blocks.dataset import Dataset, faults
 from streamsvm.storage.features.maps import listed_maps
 from streamsvm.storage.models.model_file import Model, head_of, read_head, read_model, write_model

@@ -12,8 +12,7 @@ from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.features.rows import Features, Shape
-from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.features.rows import Features, FeatureStatistics, Shape
 from streamsvm.storage.models.model_file import Model, read_model, write_model
 from streamsvm.storage.rows.csr import Rows
 from tests.features import planned

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_recall_curve
 
-from streamsvm.reader.certificate.ranking import Ranking, weighted
+from streamsvm.reader.certificate.metrics import Ranking, weighted
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.threshold import cut_at, threshold_by

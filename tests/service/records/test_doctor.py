@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from streamsvm.service.cli import main
-from streamsvm.service.records.backup import back_up
+from streamsvm.service.records.doctor import back_up
 from streamsvm.storage.run.checkpoint import SLOTS, write_checkpoint
 from tests.api.app import Service, some_model
 

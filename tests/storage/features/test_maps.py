@@ -16,8 +16,14 @@ from streamsvm.reader.parsers.fasta_kernel import words_of
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.features.maps import FeatureMaps, packed, unpacked
 from streamsvm.storage.features.maps_kernel import pair_hash
-from streamsvm.storage.features.rows import Features, FeaturesError, Shape
-from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
+from streamsvm.storage.features.rows import (
+    Features,
+    FeaturesError,
+    FeatureStatistics,
+    Shape,
+    read_statistics,
+    write_statistics,
+)
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.rows.csr import BASES_A_WORD, INDEX, VALUE
 from streamsvm.storage.rows.segment import Segment
