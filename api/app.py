@@ -18,7 +18,7 @@ from streamsvm.api.errors import HANDLERS, PROBLEM_RESPONSE, problem
 from streamsvm.api.pages import queue, reference, routes
 from streamsvm.api.requests.body import refuse_unknown
 from streamsvm.api.requests.log import Requests
-from streamsvm.api.routes import datasets, jobs, models, predictions, registry, service, uploads
+from streamsvm.api.routes import datasets, jobs, models, predictions, registry, service
 from streamsvm.api.routes.predicting import PredictionCode
 from streamsvm.api.routes.service import Metrics
 from streamsvm.service.datasets.registry import Datasets
@@ -61,7 +61,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.prediction_code = PredictionCode()
     app.state.soundness = Soundness(settings, store)
     pages = routes, queue, reference
-    modules = datasets, uploads, jobs, models, registry, predictions, service, login, *pages
+    modules = datasets, jobs, models, registry, predictions, service, login, *pages
     for module in modules:
         app.include_router(module.router)
     app.state.routes = [route for module in modules for route in module.router.routes]

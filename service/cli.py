@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from streamsvm.reader.errors import InputError
 from streamsvm.service.commands import COMMANDS, GROUPS
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
-        return _module(options.command).run(options)
+        return options.run(options)
     except InputError as error:
         return _complain(str(error), in_dashes(error.hint), BAD_DATA)
     except ModelFormatError as error:
@@ -126,7 +126,9 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
     for name, help_ in COMMANDS.items():
         added = commands.add_parser(name, help=help_, description=help_)
         if words[:1] == [name]:
-            _module(name).add_arguments(added)
+            module = import_module(f"streamsvm.service.commands.{name}")
+            added.set_defaults(run=getattr(module, "run", None))
+            module.add_arguments(added)
     return parser
 
 
@@ -148,10 +150,6 @@ class _Version(argparse.Action):
     def __call__(self, *_: object) -> NoReturn:
         print(f"streamsvm {version('streamsvm')}")
         sys.exit(0)
-
-
-def _module(command: str) -> Any:
-    return import_module(f"streamsvm.service.commands.{command}")
 
 
 def _complain(message: str, hint: str, code: int) -> int:

@@ -1,7 +1,8 @@
 """The names of the commands of `streamsvm`, with their help.
 
 A command's module has the same name and two functions: `add_arguments(parser)`, and `run(options)`, which returns the
-exit code. Only the module of the command that runs is imported: some take a second.
+exit code; if the command has actions, their parsers say what runs. Only the module of the command that runs is
+imported: some take a second.
 """
 
 COMMANDS = {

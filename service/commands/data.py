@@ -36,12 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verifying = actions.add_parser("verify", help=verify.__doc__, description=verify.__doc__)
     verifying.add_argument("name")
     add_local_arguments(verifying)
-    verifying.set_defaults(action=verify)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the action that the command line names, and return its exit code."""
-    return options.action(options)
+    verifying.set_defaults(run=verify)
 
 
 def upload(

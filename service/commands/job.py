@@ -30,11 +30,6 @@ def add_end_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--relative-gap", type=float, help="stop at this certified relative gap (default: as before)")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the action that the command line names, and return its exit code."""
-    return options.action(options)
-
-
 def ls(options: argparse.Namespace) -> int:
     """List jobs, the newest first."""
     jobs = [job.view for job in Client(options.url).jobs(options.state)]

@@ -39,11 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     moving.add_argument("--delete", action="store_true", help="delete the alias")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the action that the command line names, and return its exit code."""
-    return options.action(options)
-
-
 def get(options: argparse.Namespace) -> int:
     """Download a model; with --json, print its description instead."""
     model = RemoteModel(Client(options.url), options.model).refresh()

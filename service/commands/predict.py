@@ -1,7 +1,6 @@
 """Predict the labels of a file, or numbers, with a model file."""
 
 import argparse
-import io
 import shutil
 import sys
 import tempfile
@@ -178,9 +177,7 @@ def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Names
 def _json_lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:
     """Yield a JSON object for each row, with the outputs that the options ask for."""
     columns = OutputColumns(predictor, (), None, outputs_of(predictor, _outputs(options)))
-    lines = io.BytesIO()
-    NdjsonWriter(columns).write_piece(lines, [columns.batch(prediction, [])])
-    yield lines.getvalue().decode()
+    yield NdjsonWriter(columns).lines(columns.batch(prediction, [])).decode()
 
 
 def _texts(values: Any) -> list[list[str]]:

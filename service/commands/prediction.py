@@ -16,11 +16,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_action(actions, action.__name__, action).add_argument("prediction", help="its id, prd_...")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the action that the command line names, and return its exit code."""
-    return options.action(options)
-
-
 def ls(options: argparse.Namespace) -> int:
     """List predictions of files, the newest first."""
     predictions = [each.view for each in Client(options.url).predictions(options.state)]

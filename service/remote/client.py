@@ -171,8 +171,8 @@ class RemotePrediction(Remote):
                 self.view = self._connection.json("GET", f"{self.path}?wait_seconds={min(seconds, 25):g}")
                 continue
             time.sleep(_PAUSE_SECONDS)
-        if failure := self.view["failure"]:
-            raise ServiceError(failure["code"], failure["message"], failure["hint"])
+        if self.view["failure"]:
+            raise failure_of(self.view)
         if self.view["state"] == "cancelled":
             raise ServiceError("cancelled", "the prediction was cancelled")
         return self
@@ -219,9 +219,8 @@ class RemoteJob(Remote):
         """Wait until the job has ended. Raises ServiceError if it failed."""
         for _ in self.watch():
             pass
-        if failure := self.view["failure"]:
-            at = {"log_tail": failure.get("log_tail", "")}
-            raise ServiceError(failure["code"], failure["message"], failure["hint"], at)
+        if self.view["failure"]:
+            raise failure_of(self.view)
         return self
 
     def history(self) -> list[dict[str, Any]]:
@@ -244,6 +243,12 @@ class RemoteJob(Remote):
     def _act(self, what: str) -> Self:
         self.view = self._connection.json("POST", f"{self.path}/{what}")
         return self
+
+
+def failure_of(view: dict[str, Any]) -> ServiceError:
+    """Make the error that a failed job or prediction ended with, from its view."""
+    failure = view["failure"]
+    return ServiceError(failure["code"], failure["message"], failure["hint"], {"log_tail": failure.get("log_tail", "")})
 
 
 class Client(Connection):

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import is_done
-from streamsvm.service.remote.client import Client, RemoteJob
+from streamsvm.service.remote.client import Client, RemoteJob, failure_of
 from streamsvm.service.remote.connection import DEFAULT_URL, URL_VARIABLE
 from streamsvm.service.terminal.display import Display
 
@@ -33,7 +32,7 @@ def add_local_arguments(parser: argparse.ArgumentParser) -> None:
 def add_action(actions: Any, name: str, action: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
     """Add a subcommand that talks to a service; the docstring of its function is its help."""
     parser = actions.add_parser(name, help=action.__doc__, description=action.__doc__)
-    parser.set_defaults(action=action)
+    parser.set_defaults(run=action)
     add_service_arguments(parser)
     return parser
 
@@ -74,9 +73,7 @@ def watch(job: RemoteJob, show: Display) -> dict[str, Any]:
 def exit_code(job: dict[str, Any]) -> int:
     """Return the exit code for a job that has ended. Raises a failed job's failure as ServiceError."""
     if job["failure"]:
-        failure = job["failure"]
-        at = {"log_tail": failure.get("log_tail", "")}
-        raise ServiceError(failure["code"], failure["message"], failure["hint"], at)
+        raise failure_of(job)
     if job["state"] == "cancelled":
         return INTERRUPTED
     return CONVERGED if is_done(job["result"]) else NOT_CONVERGED

@@ -9,7 +9,7 @@ import numpy as np
 from streamsvm.storage.features.maps_kernel import make_unit_rows, weigh
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeatureStatistics, Shape, needed
 from streamsvm.storage.options import option
-from streamsvm.storage.rows.csr import INDEX, VALUE, Array
+from streamsvm.storage.rows.csr import VALUE, Array
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,7 @@ class Bias(FeatureMap):
         return before + self.value**2
 
     def ready(self, shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
-        column, value = INDEX.type(shape.width), VALUE.type(self.value)
-
-        def apply(rows: Features) -> Features:
-            ends = rows.indptr[1:]
-            return Features(
-                rows.indptr + np.arange(len(rows.indptr)),
-                np.insert(rows.indices, ends, column),
-                np.insert(rows.values, ends, value),
-            )
-
-        return apply
+        return lambda rows: _with_one(rows, rows.indptr[1:], shape.width, self.value)
 
 
 @dataclass(frozen=True)
@@ -55,17 +45,13 @@ class LeadingBias(Bias):
         return w[..., 1:], w[..., 0] * float(VALUE.type(self.value))
 
     def ready(self, _shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
-        value = VALUE.type(self.value)
+        return lambda rows: _with_one(rows._replace(indices=rows.indices + 1), rows.indptr[:-1], 0, self.value)
 
-        def apply(rows: Features) -> Features:
-            begins = rows.indptr[:-1]
-            return Features(
-                rows.indptr + np.arange(len(rows.indptr)),
-                np.insert(rows.indices + 1, begins, 0),
-                np.insert(rows.values, begins, value),
-            )
 
-        return apply
+def _with_one(rows: Features, at: Array, column: int, value: float) -> Features:
+    """Insert a value into each row, at the positions `at` (n_rows,) of `rows.values`, as the feature `column`."""
+    indptr = rows.indptr + np.arange(len(rows.indptr))
+    return Features(indptr, np.insert(rows.indices, at, column), np.insert(rows.values, at, value))
 
 
 def with_bias_last(w: Array) -> Array:

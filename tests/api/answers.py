@@ -12,12 +12,12 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
 from streamsvm.api.answers import Responses, type_of
-from streamsvm.api.routes import datasets, jobs, models, predictions, registry, service, uploads
+from streamsvm.api.routes import datasets, jobs, models, predictions, registry, service
 from streamsvm.service.gone import FIELDS as GONE
 
 ROUTES = [
     route
-    for module in (datasets, uploads, jobs, models, registry, predictions, service)
+    for module in (datasets, jobs, models, registry, predictions, service)
     for route in module.router.routes
     if isinstance(route, APIRoute) and route.include_in_schema
 ]

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from streamsvm.storage.blocks.block import JOURNAL, RECORD, Piece
-from streamsvm.storage.blocks.dataset import ArrivingDataset, Dataset, block_path, staged_path
+from streamsvm.storage.blocks.block import Piece
+from streamsvm.storage.blocks.dataset import JOURNAL, RECORD, ArrivingDataset, Dataset, block_path, staged_path
 from streamsvm.storage.errors import CorruptData, DatasetLost
 from tests.storage.rows import assert_same_rows, random_rows
 from tests.storage.staging import Staging

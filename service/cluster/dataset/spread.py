@@ -30,7 +30,7 @@ from streamsvm.reader.ingest.shared_schema import agreed_schema, merged_manifest
 from streamsvm.reader.options import input_options
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.cluster.dataset.shards import Origin, shard_manifest, shard_names, stripe_bytes_for, write_origin
-from streamsvm.service.cluster.machine.shard_reading import ReadIn
+from streamsvm.service.cluster.machine.shard_run import ReadIn
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.cluster.nodes.ray_machines import CALL_SECONDS, agent_on, agents_of, placed, told
 from streamsvm.service.errors import ServiceError, needing_space

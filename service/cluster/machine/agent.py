@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.cluster.dataset.shards import Origin
-from streamsvm.service.cluster.machine.shard_reading import ReadIn, ShardReading
-from streamsvm.service.cluster.machine.shard_run import Begin, Running
+from streamsvm.service.cluster.machine.shard_run import Begin, ReadIn, Running, ShardReading
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import faults, publish_dataset, staged_path
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest

@@ -21,8 +21,7 @@ from typing import Any
 
 from streamsvm.service.cluster.dataset.shards import Shard, pieces_of, read_origin
 from streamsvm.service.cluster.machine.agent import Agent
-from streamsvm.service.cluster.machine.shard_reading import ReadIn
-from streamsvm.service.cluster.machine.shard_run import Begin
+from streamsvm.service.cluster.machine.shard_run import Begin, ReadIn
 from streamsvm.service.cluster.nodes.connecting import FOR_GOOD, connect, nodes_of
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, DatasetCorrupt, StorageError

@@ -153,7 +153,7 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     (directory / "cache").write_bytes(b"rows")
     program = (
         "import sys, time; from pathlib import Path; "
-        "from streamsvm.service.cluster.machine.shard_reading import DirectoryRemover;"
+        "from streamsvm.service.cluster.machine.shard_run import DirectoryRemover;"
         f"kept = DirectoryRemover(Path({str(directory)!r})); print('ready', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
