@@ -102,18 +102,6 @@ def test_folds_are_judged_by_rows_held_out(many, rows):
     assert [lane["fold"] for lane in ended["result"]["lanes"]] == [0, 0, 1, 1, 2, 2, None, None]
 
 
-def test_two_labels_in_folds(many, problem):
-    many.upload("pair-of-folds", libsvm_text(*(each[:600] for each in problem)))
-    spec = {**EXACT, **JOINT, "dataset": "pair-of-folds", "folds": 2, "probability": "sigmoid"}
-    # At half the C it is the machine of two classes, whose decision values are twice as large.
-    one, other = (
-        many.wait_until_ended(many.submit(**{**spec, **fields}))["result"]["cv"][0]["mean"]
-        for fields in ({"C": 0.25}, {"C": 0.5, "multiclass": "one_vs_rest"})
-    )
-    for name in ("accuracy", "f1", "auc", "log_loss"):
-        assert one[name] == pytest.approx(other[name], rel=1e-3)
-
-
 def test_a_job_begins_with_what_another_found_and_goes_on(many):
     first = many.wait_until_ended(many.submit(dataset="many", C=0.3, **JOINT, **EXACT))
     then = many.wait_until_ended(many.submit(dataset="many", C=0.4, warm_start=first["id"], **JOINT, **EXACT))

@@ -1,8 +1,6 @@
-"""Kernel machines through the service: text, job, crash, model, predictions by others' programs."""
+"""Kernel machines through the service: text, job, model, evaluation, cross-validation."""
 
 import io
-import shutil
-import subprocess
 
 import httpx
 import numpy as np
@@ -65,23 +63,6 @@ def test_a_machine_tells_rings_apart_as_libsvm_does(service, datasets):
     assert evaluated["objective"] == pytest.approx(result["certificate"]["primal_objective"], rel=1e-6)
 
 
-@pytest.mark.skipif(shutil.which("svm-predict") is None, reason="LIBSVM's svm-predict is not installed")
-def test_libsvms_own_program_agrees_on_every_row(service, datasets, tmp_path):
-    ended = service.wait_until_ended(service.submit(dataset="rings", max_passes=5, **RBF))
-    (tmp_path / "model").write_bytes(service.model(ended, "libsvm"))
-    (tmp_path / "rows").write_bytes(libsvm_text(*datasets["rings"]))
-    command = ["svm-predict", tmp_path / "rows", tmp_path / "model", tmp_path / "out"]
-    subprocess.run(command, check=True, capture_output=True)
-    answer = httpx.post(
-        f"{service.url}/v1/models/{ended['model_id']}/predict",
-        content=(tmp_path / "rows").read_bytes(),
-        headers={"accept": "text/plain"},
-        **PLAIN,
-    )
-    assert (tmp_path / "out").read_text().split() == answer.text.split()
-    assert len(set(answer.text.split())) == 2
-
-
 def test_names_values_of_C_folds_and_probabilities(service, datasets):
     X, y = datasets["named"]
     job = service.submit(dataset="named", C=[0.01, 1.0], folds=2, probability="sigmoid", max_passes=5, **RBF)
@@ -104,12 +85,3 @@ def test_a_gamma_that_says_nothing_is_warned_of(service, datasets):
     ended = service.wait_until_ended(job)
     assert "kernel_values" in [warning["code"] for warning in ended["warnings"]]
     assert "all kernel values are 0" in str(ended["warnings"])
-
-
-def test_rows_without_features_and_classes_without_rows(service):
-    service.upload("empty-rows", b"+1\n-1\n" * 20 + b"+1 1:1\n-1 2:1\n" * 20)
-    ended = service.wait_until_ended(service.submit(dataset="empty-rows", max_passes=3, **RBF))
-    assert ended["state"] == "succeeded"
-    service.upload("one-class", b"+1 1:1\n" * 9)
-    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "one-class", **RBF}, **PLAIN)
-    assert (answer.status_code, answer.json()["code"]) == (422, "single_class")

@@ -86,15 +86,6 @@ def test_the_optimum_is_that_from_scratch(grown, parts, more):
     assert w[500] == pytest.approx(0, abs=1e-9) and abs(w[501]) > 1e-3
 
 
-def test_resume_refuses_and_says_what_to_do(grown, parts):
-    first = train(grown, **EXACT)
-    append(grown, parts[1])
-    again = httpx.post(f"{grown.url}/v1/jobs/{first['id']}/resume", json={"max_passes": 6000}, **PLAIN).json()
-    failed = grown.wait_until_ended(again["id"])
-    assert (failed["state"], failed["failure"]["code"]) == ("failed", "dataset_changed")
-    assert "warm_start" in failed["failure"]["hint"]
-
-
 def test_a_job_that_began_while_its_rows_came_is_one_to_start_from(grown, parts):
     """It did not know yet which rows there would be."""
     url = f"{grown.url}/v1/datasets/arriving"
