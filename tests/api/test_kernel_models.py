@@ -1,14 +1,11 @@
-"""A kernel machine over HTTP: shown, downloaded, asked for predictions, evaluated, on the pages."""
-
-import io
+"""A kernel machine over HTTP: shown, asked for predictions, on the pages; its page offers the formats that hold it."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predicting.predictor import Predictor
-from tests.api.app import CERTIFICATE, Service, check_problem
+from tests.api.app import CERTIFICATE, Service
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.machines import numpys_values, random_machine
 
@@ -31,21 +28,6 @@ def test_it_is_shown(service):
     assert shown["bias"] is None
 
 
-@pytest.mark.parametrize("name", [None, *MODEL_FORMATS])
-def test_every_format_that_holds_it_is_downloaded(service, name):
-    url = f"/v1/models/{service.machine}/file" + (f"?format={name}" if name else "")
-    response = service.request("GET", url)
-    if name == "liblinear":
-        assert "libsvm" in check_problem(response, "not_exportable", 422)["hint"]
-        return
-    kind = MODEL_FORMATS[name or "libsvm"]
-    assert response.headers["content-type"] == kind.media_type
-    assert f'filename="{service.machine}{kind.suffix}"' in response.headers["content-disposition"]
-    found, X = kind.read(io.BytesIO(response.content)), random_problem(60, 40)[0]
-    values = Predictor(found).decision_values(X)
-    np.testing.assert_allclose(values, numpys_values(MACHINE, X), rtol=1e-12, atol=1e-12)
-
-
 def test_rows_are_predicted(service):
     X = random_problem(60, 50)[0]
     url, expected = f"/v1/models/{service.several}/predict", numpys_values(SEVERAL, X)
@@ -53,11 +35,6 @@ def test_rows_are_predicted(service):
     values = [row["decision_value"] for row in answer["predictions"]]
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
     assert answer["unknown_features"] == sparse.csr_matrix(X)[:, 40:].nnz > 0
-    rows = [{str(f + 1): float(v) for f, v in zip(row.indices, row.data, strict=True)} for row in X]
-    again = service.request("POST", url, json={"rows": rows}).json()
-    assert again == answer
-    strict = service.request("POST", f"{url}?strict=true", content=libsvm_text(X, np.ones(60)))
-    check_problem(strict, "unknown_feature")
 
 
 def test_its_page_has_the_formats_that_hold_it(service):

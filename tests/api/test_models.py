@@ -19,7 +19,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.shares import Room
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
-from tests.api.app import CERTIFICATE, Service, check_problem, model_of_texts, some_model
+from tests.api.app import CERTIFICATE, Service, check_problem, some_model
 
 PATIENCE_SECONDS = 30
 TEXT = b"1 1:1 3:0.5\n-1 4:3 9:1\n0\n1 2:7\n"
@@ -32,24 +32,17 @@ def test_a_model_is_shown_with_its_certificate(filled):
     assert filled.store.job(shown["job_id"])["model_id"] == filled.model
     listed = filled.request("GET", "/v1/models").json()["models"]
     assert [model["id"] for model in listed] == sorted([filled.model, filled.half, filled.texts], reverse=True)
-
-
-@pytest.mark.parametrize("name", sorted(MODEL_FORMATS.keys() - {"libsvm"}))
-def test_every_format_loads_again_and_is_equal(filled, name):
-    response = filled.request("GET", f"/v1/models/{filled.model}/file?format={name}")
-    assert response.status_code == 200
-    kind = MODEL_FORMATS[name]
-    assert response.headers["content-type"] == kind.media_type
-    assert f'filename="{filled.model}{kind.suffix}"' in response.headers["content-disposition"]
-    found, model = kind.read(io.BytesIO(response.content)), some_model()
-    assert found.w.tobytes() == model.w.tobytes()
-    assert (found.labels, found.bias, found.w_bias) == (model.labels, model.bias, model.w_bias)
+    texts = filled.request("GET", f"/v1/models/{filled.texts}").json()
+    assert (texts["labels"], texts["probability"]) == (["ham", "spam", "ü"], "sigmoid")
 
 
 @pytest.mark.parametrize("name", sorted(MODEL_FORMATS.keys() - {"libsvm"}))
 def test_a_download_that_broke_off_is_taken_up_again(filled, name):
     url = f"/v1/models/{filled.model}/file?format={name}"
-    whole = filled.request("GET", url)
+    whole, kind = filled.request("GET", url), MODEL_FORMATS[name]
+    assert whole.headers["content-type"] == kind.media_type
+    assert f'filename="{filled.model}{kind.suffix}"' in whole.headers["content-disposition"]
+    assert kind.read(io.BytesIO(whole.content)).w.tobytes() == some_model().w.tobytes()
     assert int(whole.headers["content-length"]) == len(whole.content)
     headers = {"Range": "bytes=40-", "If-Range": whole.headers["etag"]}
     rest = filled.request("GET", url, headers=headers)
@@ -113,43 +106,9 @@ def test_predictions_are_the_predictors(filled, pack):
     assert (answer["rows"], answer["unknown_features"]) == (4, 1)
 
 
-def test_a_model_of_several_texts_gives_them_with_values_and_probabilities(filled):
-    shown = filled.request("GET", f"/v1/models/{filled.texts}").json()
-    assert (shown["features"], shown["labels"], shown["probability"]) == (4, ["ham", "spam", "ü"], "sigmoid")
-    answer = filled.request("POST", f"/v1/models/{filled.texts}/predict", content=TEXT).json()
-    predictor = Predictor(model_of_texts())
-    (expected,) = predictor.predict_text([TEXT])
-    assert answer["labels"] == shown["labels"]
-    assert [item["label"] for item in answer["predictions"]] == expected.labels.tolist()
-    assert [item["decision_value"] for item in answer["predictions"]] == expected.decision_values.tolist()
-    shares = predictor.probabilities(expected.decision_values)
-    assert [item["probability"] for item in answer["predictions"]] == shares.tolist()
-
-
 def test_a_model_in_json_is_refused_with_what_to_take(filled):
     refused = filled.request("GET", f"/v1/models/{filled.model}/file?format=json")
     assert check_problem(refused, "wrong_type", 422)["hint"].startswith("Take npz")
-
-
-def test_rows_in_json_are_predicted_as_those_in_text(filled):
-    url = f"/v1/models/{filled.model}/predict"
-    rows = [{"1": 1, "3": 0.5}, {"9": 1, "4": 3}, {}, {"2": 7}]
-    found, expected = (
-        filled.request("POST", url, **body).json() for body in ({"json": {"rows": rows}}, {"content": TEXT})
-    )
-    assert expected.pop("judged").startswith("accuracy ") and found == expected
-    check_problem(filled.request("POST", url, json={"rows": [{"x": 1}]}), "bad_index", 422)
-    check_problem(filled.request("POST", url, json={"rows": [{}] * (1 << 19)}), "body_too_large", 413)
-
-
-def test_a_row_in_json_may_be_an_array_of_all_features(filled):
-    url, predictor = f"/v1/models/{filled.model}/predict", Predictor(some_model())
-    array = [0.5 * k for k in range(predictor.model.n_features)]
-    as_object = {str(k): value for k, value in enumerate(array, predictor.model.index_base)}
-    answers = [filled.request("POST", url, json={"rows": [row]}).json() for row in (array, as_object)]
-    assert answers[0] == answers[1] and answers[0]["rows"] == 1
-    refused = filled.request("POST", url, json={"rows": [array, array[1:]]})
-    assert check_problem(refused, "column_count", 422)["at"] == {"row": 2}
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "application/octet-stream"])
@@ -179,6 +138,12 @@ def test_what_rows_cannot_be_is_told_without_a_type(filled):
     check_problem(filled.request("POST", url, content=large), "body_too_large", 413)
 
 
+def test_a_pair_at_the_beginning_of_a_row_is_no_label_with_a_weight(filled):
+    rows = {"content": b"1:1 3:0.5\n", "headers": {"Content-Type": "text/libsvm"}}
+    found = check_problem(filled.request("POST", f"/v1/models/{filled.model}/predict", **rows), "bad_label", 422)
+    assert found["at"]["line"] == 1
+
+
 def test_a_decimal_comma_and_another_encoding_are_options_as_of_uploads(filled):
     url = f"/v1/models/{filled.model}/predict?decimal=comma&encoding=windows-1252&delimiter=;&header=yes"
     body = "größe;b;c;d\n1,5;0;0,5;0\n".encode("cp1252")
@@ -186,30 +151,6 @@ def test_a_decimal_comma_and_another_encoding_are_options_as_of_uploads(filled):
     expected = filled.request("POST", f"/v1/models/{filled.model}/predict", json={"rows": [[1.5, 0, 0.5, 0]]})
     found = filled.request("POST", url, content=body, headers=kind)
     assert found.json()["predictions"] == expected.json()["predictions"]
-
-
-def test_tables_are_predicted_as_the_same_rows_in_text(filled):
-    url = f"/v1/models/{filled.model}/predict"
-    expected = filled.request("POST", url, content=b"0 1:1 3:0.5\n0 4:3\n0 2:7\n").content
-
-    def answer(kind, body, query=""):
-        return filled.request("POST", url + query, content=body, headers={"Content-Type": kind}).content
-
-    assert answer("text/csv", b"1,0,0.5,0\n0,0,0,3\n0,7,0,0\n") == expected
-    assert answer("text/csv; charset=utf-8", b"a,b,c,d\r\n1,0,.5,0\r\n0,0,0,3\r\n0,7,0,0\r\n") == expected
-    assert answer("text/tab-separated-values", b"1\t0\t0.5\t0\n0\t0\t0\t3\n0\t7\t0\t0\n") == expected
-    labelled = b"a,b,y,c,d\n1,0,9,0.5,0\n0,0,9,0,3\n0,7,9,0,0\n"
-    assert answer("text/csv", gzip.compress(labelled), "?label_column=y") == expected
-    # Not taken for a label and a weight.
-    without_label = filled.request("POST", url, content=b"1:1 3:0.5\n", headers={"Content-Type": "text/libsvm"})
-    assert check_problem(without_label, "bad_label", 422)["at"]["line"] == 1
-    named = labelled.replace(b",9,", b",spam \xc3\xa9,")
-    assert answer("text/csv", named, "?label_column=y") == expected
-    assert answer("text/csv", named) == expected
-    narrow = filled.request("POST", url, content=b"1,2\n", headers={"Content-Type": "text/csv"})
-    assert check_problem(narrow, "column_count", 422)["at"]["line"] == 1
-    ragged = filled.request("POST", url, content=b"1,2,3,5\n1\n", headers={"Content-Type": "text/csv"})
-    assert check_problem(ragged, "column_count", 422)["at"]["line"] == 2
 
 
 def test_the_answer_comes_as_it_is_accepted(filled):
@@ -225,13 +166,6 @@ def test_the_answer_comes_as_it_is_accepted(filled):
     table = list(csv.DictReader(io.StringIO(answer("text/csv"))))
     assert [{name: float(value) for name, value in row.items()} for row in table] == predictions
     assert answer("text/plain").splitlines() == [f"{row['label']:g}" for row in predictions]
-
-
-@pytest.mark.parametrize("kind", ["image/png", "text/html", "application/xml"])
-def test_rows_of_a_type_that_is_none(filled, kind):
-    headers = {"Content-Type": kind}
-    response = filled.request("POST", f"/v1/models/{filled.model}/predict", content=TEXT, headers=headers)
-    assert "libsvm" in check_problem(response, "unknown_format", 415)["hint"]
 
 
 def test_a_decision_value_beyond_any_number_is_null(service):
