@@ -36,12 +36,6 @@ def test_an_upload_is_read_in(service, pack):
     assert listed.items() <= shown.items()
 
 
-def test_the_index_base_can_be_told(service):
-    shown = service.request("PUT", "/v1/datasets/d?index_base=0", content=b"1 1:1\n-1 2:1\n").json()
-    assert (shown["index_base"], shown["features"]) == (0, 3)
-    check_problem(service.request("PUT", "/v1/datasets/e?index_base=1", content=b"1 0:1\n"), "index_zero", 422)
-
-
 def test_the_options_of_an_input(service):
     query = "format=csv&label_column=class&delimiter=semicolon&header=yes&index_base=0&n_features=5&on_bad_row=skip"
     body = b"a;class;b\n3;1;4\n3;-1;x\n0;-1;2\n"
@@ -66,26 +60,10 @@ def test_labels_that_are_strings_weights_and_groups_are_shown(service):
     more = service.request("POST", "/v1/datasets/d/blocks?format=csv", content=b"y,a\neggs,1\n").json()
     assert more["label_counts"] == {"eggs": 1, "ham": 1, "spam": 2}
     assert more["weights"] == {"sum": 3.5, "min": 0.0, "max": 2.0, "zero_rows": 1}
-    check_problem(
-        service.request("POST", "/v1/jobs", json={"dataset": "d", "solver": "ocas"}), "weights_not_supported", 422
-    )
+    wrong = service.request("PUT", "/v1/datasets/e?weight_column=v", content=b"y,w\n1,1\n")
+    assert check_problem(wrong, "weight_column_missing", 422)["at"] == {"line": 1}
     plain = service.request("PUT", "/v1/datasets/e", content=TEXT).json()
     assert (plain["label_type"], plain["weights"], plain["has_groups"]) == ("number", None, False)
-
-
-@pytest.mark.parametrize(
-    ("query", "body", "code", "at"),
-    [
-        ("weight_column=w", b"y,w\n1,1\n1,-3\n", "negative_weight", {"line": 3, "column": 3, "byte": 10}),
-        ("weight_column=v", b"y,w\n1,1\n", "weight_column_missing", {"line": 1}),
-        ("label_type=number", b"y,w\na,1\n", "not_numeric", {"line": 2, "column": 1, "byte": 4}),
-        ("format=libsvm&weight_column=w", b"1 1:1\n", "option_unused", {}),
-    ],
-)
-def test_wrong_labels_and_weights_are_problems(service, query, body, code, at):
-    found = check_problem(service.request("PUT", f"/v1/datasets/d?{query}", content=body), code, 422)
-    assert found["at"] == at
-    assert nothing_is_left(service)
 
 
 def test_a_bad_upload_leaves_nothing_behind_and_its_name_free(service):

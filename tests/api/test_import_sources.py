@@ -66,18 +66,6 @@ def test_the_setting_is_read_from_the_environment(monkeypatch):
     assert Settings.from_environment().import_sources == ("s3://bucket/", "gs://other/")
 
 
-def test_what_is_not_there(importing_service, s3):
-    s3.put("bucket/folder/a.svm", TEXT)
-    for name, source, code in (
-        ("a", "s3://bucket/none.svm", "source_not_found"),
-        ("b", "s3://bucket/none*", "source_empty"),
-        ("c", "s3://other/part/a", "source_not_found"),
-        ("d", "s3://bucket/folder", "source_is_folder"),
-    ):
-        begin(importing_service, name, source)
-        assert failure(importing_service, name)["code"] == code
-
-
 def test_a_bad_line_is_told_with_its_file(importing_service, s3):
     s3.put("bucket/a.svm", TEXT)
     s3.put("bucket/b.svm", b"1 1:1\nspam\n")

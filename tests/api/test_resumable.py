@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamsvm.reader.errors import InputError
+from streamsvm.service.cli import main
 from streamsvm.service.datasets import resuming, uploads
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.store import Store
@@ -419,13 +420,15 @@ def test_a_client_that_may_not_try_again_does_not(service, server):
     assert lost.value.code == "no_service"
 
 
-def test_a_stream_that_cannot_seek_is_sent_plainly(service, server):
+def test_a_stream_that_cannot_seek_is_sent_plainly(service, server, monkeypatch, capsys):
+    """By the command, from its standard input."""
     reading, writing = os.pipe()
     os.write(writing, ROWS)
     os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        Client(f"http://127.0.0.1:{server.address[1]}").add_dataset("d", pipe)
-    assert service.request("GET", "/v1/datasets/d").json()["rows"] == 2
+    with os.fdopen(reading) as pipe:
+        monkeypatch.setattr("sys.stdin", pipe)
+        assert main(["data", "add", "d", "-", "--url", f"http://127.0.0.1:{server.address[1]}"]) == 0
+    assert capsys.readouterr().out == "d: 2 rows, 2 features, 2 non-zeros\n"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")

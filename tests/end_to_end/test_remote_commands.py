@@ -5,12 +5,9 @@ import json
 import signal
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
-from functools import partial
 
 import httpx
-import pyarrow
 import pytest
-from pyarrow import ipc
 
 from streamsvm.service.cli import main
 from streamsvm.service.models.exports import MODEL_FORMATS
@@ -85,25 +82,6 @@ def test_a_file_the_service_has_is_read_in_there(typed, text):
     found = wait_for(lambda: (seen := typed.service.get("/v1/datasets/shelved"))["state"] == "ready" and seen)
     assert found["rows"] == 3000
     assert "[unknown_file]" in typed("data", "add", "other", "--import", "b.svm", code=2)
-
-
-def test_a_stream_of_arrow_is_piped_in(typed):
-    """Another program writes it; nobody can seek in a pipe."""
-    rows = pyarrow.table({"a": [0.5 * k for k in range(500)], "label": [k % 2 for k in range(500)]})
-    sink = io.BytesIO()
-    with ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows, max_chunksize=100)
-    add = partial(typed.service.processes.run, "data", "add", "piped", "-", "--url", typed.service.url)
-    cut = add(input=sink.getvalue()[:-500])
-    assert cut.returncode == 3 and b"[bad_arrow]" in cut.stderr, cut.stderr
-    done = add(input=sink.getvalue())
-    assert (done.returncode, done.stdout) == (0, b"piped: 500 rows, 1 feature, 499 non-zeros\n"), done.stderr
-    httpx.delete(f"{typed.service.url}/v1/datasets/piped").raise_for_status()
-
-
-def test_a_bad_file_is_named_by_line(typed, tmp_path):
-    (tmp_path / "bad.svm").write_bytes(b"1 1:1\n1 3:x\n")
-    assert "line 2" in typed("data", "add", "bad", tmp_path / "bad.svm", code=3)
 
 
 def test_train_there_as_here(typed, run_here, file, tmp_path):

@@ -1,4 +1,4 @@
-"""Files of an object store by commands and from Python; connections that break cost nothing but time."""
+"""Files of an object store by commands, in a service and from Python."""
 
 import io
 import json
@@ -10,10 +10,8 @@ from pyarrow import parquet
 
 from streamsvm import StreamSVC
 from streamsvm.errors import InvalidInput
-from streamsvm.service.models.exports import MODEL_FORMATS
-from tests import s3 as stores
 from tests.end_to_end.conftest import weights
-from tests.end_to_end.service import Processes, wait_for
+from tests.end_to_end.service import wait_for
 
 QUICK = ("--pace", "fixed", "--max-passes", "2")
 
@@ -53,27 +51,6 @@ def test_train_and_predict_as_on_the_file(filled, run_here, tmp_path, text, monk
     assert parquet.read_table(there) == parquet.read_table(tmp_path / "out.parquet")
     done = run_here("predict", model, URL, "-o", "s3://nobucket/out.parquet")
     assert "[destination_unwritable]" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_what_is_denied_is_said_without_keys(filled, processes: Processes, tmp_path):
-    """By the command as a process, which finds keys in its environment."""
-    key, secret = filled.let_in_one()
-    processes.environment |= filled.environment(key=key, secret=secret)
-    assert processes.run("train", URL, *QUICK, "-o", tmp_path / "m").returncode == 4
-    processes.environment |= filled.environment(key=key, secret="hunter2")
-    done = processes.run("train", URL, *QUICK, "-o", tmp_path / "m", text=True)
-    assert done.returncode == 3 and "[source_denied]" in done.stderr
-    assert key not in done.stderr and "hunter2" not in done.stderr
-
-
-def test_connections_that_break_are_made_again(filled, run_here, tmp_path, monkeypatch):
-    with stores.breaking(filled, after_bytes=1000, times=4) as seen:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", seen[0])
-        done = run_here("train", URL, *QUICK, "-o", tmp_path / "m.npz")
-        assert done.returncode == 4, done.stderr
-        assert len(seen) > 4
-    with (tmp_path / "m.npz").open("rb") as file:
-        assert MODEL_FORMATS["npz"].read(file).w.any()
 
 
 def test_a_service_reads_from_a_store_and_predicts_into_it(filled, new_service, run_here, tmp_path, text):
