@@ -153,6 +153,7 @@ def test_damage_on_disk_is_reported(service):
     (service.settings.datasets / dataset_id / "manifest.json").write_bytes(b"{")
     found = check_problem(service.request("GET", "/v1/datasets/data"), "dataset_corrupt", 500)
     assert found["hint"] and str(service.settings.data_dir) not in found["detail"]
+    check_problem(service.request("POST", "/v1/jobs", json={"dataset": "data"}), "dataset_corrupt", 500)
 
 
 def test_a_form_with_a_file_in_it_is_told_how_to_send_the_file(service):

@@ -89,7 +89,8 @@ def test_only_a_job_that_has_ended_is_deleted(service, ended):
     [("POST", "/stop"), ("POST", "/cancel"), ("DELETE", ""), ("GET", ""), ("GET", "/events"), ("GET", "/history")],
 )
 def test_unknown_jobs(filled, method, what):
-    check_problem(filled.request(method, f"/v1/jobs/job_0{what}"), "unknown_job", 404)
+    for job in ("job_0", "%00"):
+        check_problem(filled.request(method, f"/v1/jobs/{job}{what}"), "unknown_job", 404)
 
 
 def test_history_as_csv(service, ended):

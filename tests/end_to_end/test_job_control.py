@@ -1,7 +1,6 @@
 """Jobs and predictions that really run: stopped, cancelled, watched, side by side."""
 
 import hashlib
-import json
 import os
 import signal
 import socket
@@ -9,39 +8,15 @@ from pathlib import Path
 
 import httpx
 
-from streamsvm.api.answers import type_of
-from tests.api.answers import strictly
 from tests.end_to_end.conftest import ENDLESS
 from tests.end_to_end.service import PATIENCE_SECONDS, Service, wait_for
 
 ROWS = 1_500_000
 MOST_GROWTH_BYTES = 64 << 20
-EVENTS = {"state": "Transition", "pass": "Pass", "progress": "PhaseAndProgress", "end": "Job"}
 
 
 def post(service: Service, path: str) -> httpx.Response:
     return httpx.post(service.url + path, timeout=PATIENCE_SECONDS)
-
-
-def watch(service: Service, job: str, most: int, last_event_id: str | None = None) -> list[tuple[str, str, dict]]:
-    """The first events with a number: (kind, number, data), each as the OpenAPI document has it."""
-    found: list[tuple[str, str, dict]] = []
-    headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
-    with httpx.stream("GET", f"{service.url}/v1/jobs/{job}/events", headers=headers, timeout=10) as response:
-        fields: dict[str, str] = {}
-        for line in response.iter_lines():
-            if line:
-                name, _, value = line.partition(": ")
-                fields[name] = value
-                continue
-            if "event" in fields:
-                strictly(type_of(EVENTS[fields["event"]]), fields["data"].encode())
-            if "id" in fields:
-                found.append((fields["event"], fields["id"], json.loads(fields["data"])))
-            if len(found) == most or fields.get("event") == "end":
-                return found
-            fields = {}
-    raise AssertionError("the stream ended without `end`")
 
 
 def test_after_a_cancel_no_trainer_runs_and_nothing_is_kept(service):
@@ -57,20 +32,6 @@ def test_after_a_cancel_no_trainer_runs_and_nothing_is_kept(service):
     assert service.get("/v1/models") == models
     wait_for(lambda: service.run_directories() == [])
     assert service.job(waiting)["attempt"] == 0
-
-
-def test_events_go_on_where_a_client_left_and_end_with_the_job(service):
-    job = service.submit(**ENDLESS)
-    first = watch(service, job, 5)
-    assert [kind for kind, _, _ in first] == ["state", "state", "pass", "pass", "pass"]
-    second = watch(service, job, 2, first[-1][1])
-    assert [(kind, data["pass"]) for kind, _, data in second] == [("pass", 4), ("pass", 5)]
-    post(service, f"/v1/jobs/{job}/stop")
-    rest = watch(service, job, 1_000_000, second[-1][1])
-    assert (rest[-1][0], rest[-1][2]["state"]) == ("state", "stopped")
-    passes = [data["pass"] for kind, _, data in rest if kind == "pass"]
-    assert passes == list(range(6, 6 + len(passes)))
-    assert len(service.get(f"/v1/jobs/{job}/history")["passes"]) == 5 + len(passes)
 
 
 def peak_bytes(pid: int) -> int:

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from streamsvm.api.answers import type_of
 from streamsvm.trainer.newton.choice import LEAST_SWEEPS
+from tests.api.answers import strictly
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import PLAIN, wait_for
 
+EVENTS = {"state": "Transition", "pass": "Pass", "progress": "PhaseAndProgress", "end": "Job"}
 SPEC = {"dataset": "table", "bias": 1.0, "C": 100.0, "relative_gap": 1e-9, "checkpoint_seconds": 0.05}
 
 
@@ -44,9 +47,13 @@ def history(service, job):
 
 
 def events(service, job):
+    """(kind, data) of all events, each as the OpenAPI document has it."""
     text = httpx.get(f"{service.url}/v1/jobs/{job['id']}/events", **PLAIN).text
     blocks = (dict(line.split(": ", 1) for line in block.splitlines()) for block in text.split("\n\n") if block)
-    return [(block["event"], json.loads(block["data"])) for block in blocks if "data" in block]
+    found = [(block["event"], block["data"]) for block in blocks if "data" in block]
+    for kind, data in found:
+        strictly(type_of(EVENTS[kind]), data.encode())
+    return [(kind, json.loads(data)) for kind, data in found]
 
 
 def test_a_job_goes_from_sweeps_to_newton_steps_and_says_so(table, undisturbed):

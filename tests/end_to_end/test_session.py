@@ -21,16 +21,6 @@ def curl_json(*arguments: object, body: bytes = b""):
     return json.loads(curl(*arguments, body=body).stdout)
 
 
-def test_two_jobs_run_and_one_waits_and_a_fixed_pace_makes_the_same_model_every_time(service):
-    first, second, third = (service.submit(**{**ENDLESS, "max_passes": 5, "seed": 3}) for _ in range(3))
-    done = [service.wait_until_ended(job) for job in (first, second, third)]
-    assert done[1]["started_at"] < done[0]["finished_at"]
-    assert min(job["finished_at"] for job in done[:2]) <= done[2]["started_at"]
-    assert [job["result"]["stop_reason"] for job in done] == 3 * ["max_passes"]
-    assert not done[0]["result"]["converged"]
-    assert len({service.model(job, "liblinear") for job in done}) == 1
-
-
 def test_a_running_job_shows_what_it_does_and_its_trainer_never_waits(service):
     job = service.submit(**{**ENDLESS, "pace": "adaptive", "solver_options": {"spill": False}, "max_seconds": 3.0})
     early = service.wait_for_pass(job, 2)
@@ -63,12 +53,6 @@ def test_the_reason_reaches_a_client_that_is_still_sending(service, text, tmp_pa
     with long.open("wb") as file:
         file.write(text * (65 * 2**20 // len(text)))
     assert curl_json(*chunked, "-T", long, f"{service.url}/v1/datasets/refused")["code"] == "body_too_large"
-
-
-@pytest.mark.parametrize("name", ["..", ".", "../..", "..%2f..%2fx", "%00", "A"])
-def test_wrong_names_as_they_are_typed(service, text, name):
-    url = f"{service.url}/v1/datasets/{name}"
-    assert curl_json("--path-as-is", "-T", "-", url, body=text)["code"] == "name_invalid"
 
 
 def test_one_service_and_one_worker_for_a_data_directory(service, text):

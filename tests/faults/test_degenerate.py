@@ -26,13 +26,12 @@ OVERFLOWING = {
     "huge-rbf": (b"%d 1:%.0fe37 2:%.0fe37\n", {"kernel": "rbf", "gamma": 1e12}, "values_overflow"),
     "tiny-rbf": (b"%d 1:%.0fe-45 2:%.0fe-45\n", {"kernel": "rbf"}, None),
 }
-SINGLE = {"one-row": b"1 1:1 2:1\n", "one-class": b"1 1:1\n1 2:1\n1 1:0.5 3:1\n"}
 
 
 @pytest.fixture(scope="module")
 def jobs(service):
     """{name: job} all queued at once."""
-    for name, text in (TRAINED | SINGLE).items():
+    for name, text in TRAINED.items():
         service.upload(name, text)
     return {name: service.submit(dataset=name, max_passes=200, cache_bytes=1 << 20) for name in TRAINED}
 
@@ -46,12 +45,6 @@ def test_trained_to_the_end(service, jobs, name):
     assert np.isfinite(certificate["primal_objective"])
     # As little as training can always come to: the objective at w = 0.
     assert certificate["primal_objective"] <= (TRAINED[name].count(b"\n")) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("name", SINGLE)
-def test_one_class_is_refused(service, jobs, name):
-    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": name}, **PLAIN)
-    assert (answer.status_code, answer.json()["code"]) == (422, "single_class")
 
 
 @pytest.mark.parametrize("name", OVERFLOWING)
