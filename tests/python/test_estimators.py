@@ -186,13 +186,6 @@ def test_regression_counts_rows_by_their_weight_as_liblinear_does(loss):
     assert objective(again) == pytest.approx(least, rel=1e-6)
 
 
-def test_who_has_too_few_passes_is_warned(problem):
-    X, y = problem
-    with pytest.warns(ConvergenceWarning, match="not converged after 2 passes"):
-        fitted = StreamSVC(solver="dcd", max_passes=2, tolerance=1e-9).fit(X, y)
-    assert not fitted.converged_ and fitted.n_iter_ == 2
-
-
 @pytest.mark.parametrize(
     ("parameters", "code"),
     [
@@ -228,13 +221,6 @@ def test_training_ends_where_a_job_of_these_parameters_does(parameters, expected
     assert StreamSVC(**parameters)._ends == (spec.tolerance, spec.relative_gap) == expected
 
 
-def test_one_that_is_told_nothing_is_within_a_ten_thousandth_of_the_optimum(problem):
-    for kind in (StreamSVC, StreamSVR):
-        X, y = problem
-        fitted = kind(C=10.0, max_passes=5000).fit(X, y if kind is StreamSVC else X[:, 0] * 3 + 1)
-        assert fitted.converged_ and fitted.certificate_.relative_duality_gap <= 1e-4
-
-
 def test_both_ends_have_to_be_reached(problem):
     fitted = StreamSVC(C=10.0, tolerance=1e-3, relative_gap=0.5).fit(*problem)
     assert fitted.converged_ and fitted.certificate_.gap <= 1e-3
@@ -246,7 +232,7 @@ def test_both_ends_have_to_be_reached(problem):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"max_passes": 2}, "raise max_passes$"),
+        ({"max_passes": 2}, "not converged after 2 passes: .*raise max_passes$"),
         ({"max_seconds": 1e-6}, "raise max_seconds$"),
         ({"max_passes": 1, "kernel": "rbf", "solver": "bsca"}, "after 1 pass: raise max_passes or scale X$"),
         (

@@ -59,13 +59,6 @@ def test_a_file(problem, in_memory, tmp_path, size):
     assert np.array_equal(found.predict(problem[0]), in_memory.predict(problem[0]))
 
 
-def test_several_files(problem, in_memory, tmp_path):
-    X, y = problem
-    for k, rows in enumerate(np.array_split(np.arange(len(y)), 3)):
-        dump_svmlight_file(X[rows], y[rows], str(tmp_path / f"{k}.svm"), zero_based=False)
-    assert is_same(fit([tmp_path / f"{k}.svm" for k in range(3)]), in_memory)
-
-
 def test_columns_of_csv_by_name(problem, tmp_path):
     X, y = problem
     lines = ["good,a,b,c,d,e,f,weight"]
@@ -112,14 +105,6 @@ def test_a_pyarrow_dataset(problem, in_memory, tmp_path):
         assert is_same(fit(given), in_memory) and is_same(fit(given, "label"), in_memory)
     with pytest.raises(ValueError, match="no column"):
         fit(dataset, "nothing")
-
-
-def test_regression_from_chunks():
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(100, 2))
-    y = X @ [2.0, 1.0]
-    found = StreamSVR(C=10.0, epsilon=0.0).fit((X[k : k + 25], y[k : k + 25]) for k in range(0, 100, 25))
-    assert found.score(X, y) > 0.999
 
 
 def test_rows_added_bit_by_bit(problem, in_memory, size):
@@ -241,10 +226,3 @@ def test_columns_are_chosen_and_an_index_is_none(problem, in_memory, tmp_path, h
     assert is_same(model, in_memory) and model.feature_names_in_.tolist() == [f"f{k}" for k in range(6)]
     chosen = StreamSVC(input_options={"columns": ["f0", "f3"]}).fit(X, y="y")
     assert chosen.coef_.shape == (1, 2)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_columns_that_look_like_ids_are_warned_of(problem, tmp_path):
-    pa.parquet.write_table(named(problem).drop(["__index_level_0__"]), tmp_path / "a.parquet")
-    with pytest.warns(InputWarning, match="'id'.*columns_like_ids"):
-        StreamSVC(max_passes=1).fit(tmp_path / "a.parquet", y="y")

@@ -10,7 +10,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from streamsvm import InvalidInput, StreamSVC, load
-from tests.reference.libsvm import libsvm_predict, svm_train
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 FEW = {"kernel": "rbf", "budget": 60, "max_passes": 15}
@@ -109,20 +108,6 @@ def test_coefficients_that_were_changed_count(fitted, rows, tmp_path):
     assert np.array_equal(model.decision_function(X), -values)
     model.save(tmp_path / "other.npz")
     assert np.array_equal(load(tmp_path / "other.npz").decision_function(X), -values)
-
-
-@pytest.mark.parametrize("labels", [(1, 2), (2, 1)])
-def test_models_of_libsvm_are_loaded(rows, labels, tmp_path):
-    """Whichever label came first in its file; their name is no matter."""
-    X, r = sparse.csr_matrix(rows[0]), rows[1]
-    y = np.where((r > 3.5) == (r[0] > 3.5), *labels)
-    svm_train(y, X, "-t 2 -c 10 -g 0.25", tmp_path / "a9a.model")
-    model = load(tmp_path / "a9a.model")
-    expected, values = libsvm_predict(tmp_path / "a9a.model", X)
-    assert model.classes_.tolist() == [1, 2] and model.gamma == 0.25
-    assert np.array_equal(model.predict(X), expected)
-    sign = 1.0 if labels[0] == 2 else -1.0
-    np.testing.assert_allclose(model.decision_function(X), sign * values, rtol=1e-5, atol=1e-5)
 
 
 def test_partial_fit_trains_on_all_rows_so_far(rows):

@@ -204,15 +204,6 @@ def test_what_changes_something_is_asked_once(unsteady):
     assert len(seen) == 1
 
 
-def test_decision_values_are_those_of_the_service(client, file, tmp_path):
-    job = client.submit("rows", tolerance=0.1).wait()
-    job.models[0].download(tmp_path / "model.npz")
-    X, _ = random_problem(3000, 400)
-    found = streamsvm.load(tmp_path / "model.npz")
-    said = client.json("POST", f"/v1/models/{job.models[0].id}/predict", {"rows": X[:5].todense().tolist()})
-    assert np.allclose(found.decision_function(X[:5]), [row["decision_value"] for row in said["predictions"]])
-
-
 ROWS = {"n": [1.5, -2.0, None, 0.5], "w": ["red", "blue, dark", "red", "new"], "t": [True, False, True, True]}
 
 
