@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
@@ -21,16 +21,10 @@ from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.storage.blocks.manifest import read_manifest
 
 MOUNT = Path("/sys/fs/cgroup/memory")
-# What is loaded before is not charged to the group.
-_ENTERING = """
-import os, runpy, sys
-with open(sys.argv[1] + "/cgroup.procs", "w") as file:
-    file.write(str(os.getpid()))
-sys.argv[:] = sys.argv[2:]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
+_ENTERING = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
 _STALL_SECONDS = 120.0
 _POLL_SECONDS = 0.1
+_LONGEST_SECONDS = 1800
 
 
 def own_group() -> Path:
@@ -95,18 +89,39 @@ class Done:
 
     returncode: int
     stdout: bytes
+    stderr: bytes
     peak: int
+    oom_kills: int
+
+
+def run_command(name: str, limit_bytes: int, *words: object, stdin: IO[bytes] | None = None) -> Done:
+    """Run a command in a group of its own; what exceeds the limit is killed."""
+    group = MemoryGroup(name, limit_bytes)
+    try:
+        command = ["sh", "-c", _ENTERING, str(group.path), *map(str, words)]
+        done = subprocess.run(command, stdin=stdin, capture_output=True, timeout=_LONGEST_SECONDS, check=False)
+        return Done(done.returncode, done.stdout, done.stderr, group.peak, group.oom_kills)
+    finally:
+        group.remove()
 
 
 def run_in(name: str, limit_bytes: int, module: str, *arguments: str, stdin: IO[bytes] | None = None) -> Done:
-    """Run `python -m module` in a group of its own; what exceeds the limit is killed."""
+    """Run `python -m module` in a group of its own."""
+    return run_command(name, limit_bytes, sys.executable, "-m", module, *arguments, stdin=stdin)
+
+
+def run_job(name: str, limit_bytes: int, dataset: Path, directory: Path, spec: dict[str, Any]) -> dict[str, Any]:
+    """Train on a dataset with reader and trainer in a group of their own; return the result.
+
+    The directory has the history of the job then, and its run in `run`.
+    """
     group = MemoryGroup(name, limit_bytes)
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _ENTERING, str(group.path), module, *arguments],
-            stdin=stdin, stdout=subprocess.PIPE, check=False,
-        )  # fmt: skip
-        return Done(done.returncode, done.stdout, group.peak)
+        paths = map(str, (group.path, dataset, directory / "run", directory))
+        command = [sys.executable, "-m", "tests.end_to_end.cgroup", *paths, json.dumps(spec)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert (done.returncode, group.oom_kills) == (0, 0), done.stderr
+        return json.loads(done.stdout)
     finally:
         group.remove()
 

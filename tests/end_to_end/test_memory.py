@@ -22,11 +22,10 @@ from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as AppService
 from tests.bench.generate import generate
 from tests.bench.relabel import relabel
-from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
-from tests.end_to_end.service import PLAIN, Service
+from tests.end_to_end.cgroup import MemoryGroup, reason_unusable, run_command
+from tests.end_to_end.service import PLAIN, STREAMSVM, Service
 
 CLASSES, FEATURES, LIMIT = 20, 1 << 22, 1 << 30
-_IN_GROUP = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
 MIB = 1 << 20
 CLAIM_BYTES = 640 * MIB
 STATE_BYTES_PER_ROW = 17  # alpha, score, marks
@@ -185,18 +184,10 @@ def test_twenty_classes_of_four_million_features_in_a_gibibyte(tmp_path):
     text, model = tmp_path / "text.svm", tmp_path / "model.npz"
     generate(text, size_bytes=300 * 10**6, features=FEATURES)
     relabel(text, CLASSES)
-    group = MemoryGroup("lanes", LIMIT)
     options = ["--memory", "1GiB", "-e", "none", "--relative-gap", "1e-2", "--json", "-o", model]
-    words = [Path(sys.executable).with_name("streamsvm"), "train", text, *options]
-    try:
-        done = subprocess.run(
-            ["sh", "-c", _IN_GROUP, group.path, *words], capture_output=True, timeout=900, check=False
-        )
-        kills, peak = group.oom_kills, group.peak
-    finally:
-        group.remove()
-    assert (done.returncode, kills) == (0, 0), done.stderr
-    assert peak <= LIMIT
+    done = run_command("lanes", LIMIT, STREAMSVM, "train", text, *options)
+    assert (done.returncode, done.oom_kills) == (0, 0), done.stderr
+    assert done.peak <= LIMIT
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     lanes = lines[-1]["result"]["lanes"]
     assert len(lanes) == CLASSES and all(lane["relative_duality_gap"] <= 1e-2 for lane in lanes)

@@ -1,15 +1,13 @@
 """Newton steps on a table that is larger than its memory: the limit is one that the kernel enforces."""
 
 import json
-import subprocess
-import sys
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from streamsvm.reader.ingest.run import ingest
-from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
+from tests.end_to_end.cgroup import reason_unusable, run_job
 
 MIB = 1 << 20
 N_COLUMNS = 28
@@ -43,21 +41,11 @@ def lines(n_rows):
 
 @pytest.mark.parametrize("case", CASES)
 def test_they_end_certified_within_the_limit(case, tmp_path):
-    reason = reason_unusable()
-    if reason:
+    if reason := reason_unusable():
         pytest.skip(reason)
     ingest(lines(case.n_rows), tmp_path / "data")
     spec = {"dataset": "data", "bias": 1, "memory_bytes": case.limit_bytes}
-    group = MemoryGroup("newton", case.limit_bytes)
-    try:
-        paths = map(str, (group.path, tmp_path / "data", tmp_path / "run", tmp_path))
-        command = [sys.executable, "-m", "tests.end_to_end.cgroup", *paths, json.dumps(spec)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-        oom_kills = group.oom_kills
-    finally:
-        group.remove()
-    assert (done.returncode, oom_kills) == (0, 0)
-    result = json.loads(done.stdout)
+    result = run_job("newton", case.limit_bytes, tmp_path / "data", tmp_path, spec)
     passes = [json.loads(line) for line in (tmp_path / "history.ndjson").read_text().splitlines()]
     assert any(each.get("newton") for each in passes)
     assert result["stop_reason"] == "relative_gap"

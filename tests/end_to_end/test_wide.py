@@ -1,10 +1,7 @@
 """Memory follows from the features that occur: a thousand of them, the last one the largest that there can be."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +11,7 @@ from streamsvm.service.jobs.lanes.runner import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import read_model, write_model
-from tests.end_to_end.cgroup import MemoryGroup, reason_unusable, run_in
+from tests.end_to_end.cgroup import reason_unusable, run_in, run_job
 
 LIMIT = 400 << 20
 LAST = (1 << 27) - 1
@@ -44,25 +41,11 @@ def directory(tmp_path_factory):
     with (made / "rows").open("rb") as rows:
         done = run_in("reader", LIMIT, "streamsvm.reader.ingest.run", str(made / "dataset"), stdin=rows)
     assert done.returncode == 0, done
-    result = run_job(made)
+    result = run_job("job", LIMIT, made / "dataset", made, SPEC)
     plan = plan_job(parse_spec(SPEC), Dataset(made / "dataset").manifest)
     model = lane_outcome(plan, made / "dataset", made / "run", [result])
     write_model(made / "model", replace(model, labels=plan.model_labels, about={"loss": "hinge", "C": 1.0}))
     return made
-
-
-def run_job(made: Path) -> dict:
-    """Reader, trainer, their cache and the certificate together."""
-    (made / "job").mkdir()
-    group = MemoryGroup("job", LIMIT)
-    try:
-        paths = [str(group.path), *(str(made / name) for name in ("dataset", "run", "job"))]
-        command = [sys.executable, "-m", "tests.end_to_end.cgroup", *paths, json.dumps(SPEC)]
-        done = subprocess.run(command, capture_output=True, check=False)
-        assert done.returncode == group.oom_kills == 0, done.stderr
-        return json.loads(done.stdout)
-    finally:
-        group.remove()
 
 
 def test_a_model_has_the_weights_of_what_occurs(directory):

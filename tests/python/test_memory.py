@@ -1,17 +1,14 @@
 """Data larger than memory is never held in it: fits within a control group, with the calling interpreter."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from tests.bench.generate import generate
-from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
+from tests.end_to_end.cgroup import reason_unusable, run_command
 
-MIB = 1 << 20
-LIMIT = 640 * MIB
-_IN_GROUP = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
+LIMIT = 640 << 20
 _PARAMETERS = "cache_bytes=128 << 20, relative_gap=None, max_passes=2"
 _OF_A_FILE = f"""
 import json, sys, warnings
@@ -38,35 +35,17 @@ print(json.dumps([model.certificate_.relative_duality_gap, model.n_features_in_]
 """
 
 
-def run_in_group(program, argument):
-    """What a program in Python prints, and how much memory it and its processes had at most."""
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "chunks"])
+def test_two_gigabytes(tmp_path, kind):
     if reason := reason_unusable():
         pytest.skip(reason)
-    group = MemoryGroup("python", LIMIT)
-    try:
-        words = ["sh", "-c", _IN_GROUP, group.path, sys.executable, "-c", program, str(argument)]
-        done = subprocess.run(words, capture_output=True, timeout=1800, check=False)
-        kills, peak = group.oom_kills, group.peak
-    finally:
-        group.remove()
-    assert (done.returncode, kills) == (0, 0), done.stderr.decode()
-    return json.loads(done.stdout), peak
-
-
-@pytest.mark.slow
-def test_a_file_of_two_gigabytes(tmp_path, capsys):
-    text = tmp_path / "text.svm"
-    generate(text, size_bytes=2 * 10**9, features=1 << 20)
-    assert text.stat().st_size > 2 * LIMIT
-    (gap, n_features), peak = run_in_group(_OF_A_FILE, text)
-    assert 0 <= gap < 1 and n_features <= 1 << 20
-    assert peak <= LIMIT
-    with capsys.disabled():
-        print(f"\npeak {peak / MIB:.0f} MiB")
-
-
-@pytest.mark.slow
-def test_chunks_of_two_gigabytes():
-    (gap, n_features), peak = run_in_group(_OF_CHUNKS, 2 * 10**9)
-    assert 0 <= gap < 1 and n_features == 1 << 20
-    assert peak <= LIMIT
+    program, given = _OF_CHUNKS, 2 * 10**9
+    if kind == "file":
+        program, given = _OF_A_FILE, tmp_path / "text.svm"
+        generate(given, size_bytes=2 * 10**9, features=1 << 20)
+        assert given.stat().st_size > 2 * LIMIT
+    done = run_command("python", LIMIT, sys.executable, "-c", program, given)
+    assert (done.returncode, done.oom_kills) == (0, 0), done.stderr.decode()
+    gap, n_features = json.loads(done.stdout)
+    assert 0 <= gap < 1 and n_features <= 1 << 20 and done.peak <= LIMIT
