@@ -9,7 +9,7 @@ from tests.api.app import model_of_texts
 from tests.browser.looks import SCREENS, every_look
 from tests.browser.test_lanes import CV, add_job, drawn, in_turn, line
 from tests.contracts.problems import random_problem
-from tests.end_to_end.service import Service, wait_for
+from tests.end_to_end.service import Service, running, wait_for
 
 AXE_SCRIPT = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is missing").AXE_SCRIPT
 
@@ -80,10 +80,8 @@ def served(tmp_path_factory):
         "login": "/login",
     }  # fmt: skip
     service.jobs = jobs
-    try:
-        yield service.start()
-    finally:
-        service.kill()
+    with running(service):
+        yield service
 
 
 def predictions_of(filled: Filled, model: str) -> dict[str, str]:

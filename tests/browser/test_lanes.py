@@ -12,7 +12,7 @@ import pytest
 from tests.api.app import Service as Filled
 from tests.browser.looks import SCREENS
 from tests.browser.test_model_page import titles
-from tests.end_to_end.service import PLAIN, Service, wait_for
+from tests.end_to_end.service import PLAIN, Service, running, wait_for
 
 OUTCOME = {"converged": True, "stop_reason": "tolerance", "passes": 2}
 CERTIFICATE = {
@@ -123,10 +123,8 @@ def served(tmp_path_factory):
     }
     service.jobs["folds"] = add_job(filled, dataset_id, in_turn(12), 12, CV)
     service.jobs["one C"] = add_job(filled, dataset_id, in_turn(3), 3, CV[:1])
-    try:
-        yield service.start()
-    finally:
-        service.kill()
+    with running(service):
+        yield service
 
 
 def drawn(page, chart):

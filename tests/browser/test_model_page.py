@@ -13,7 +13,7 @@ from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
 from tests.browser.looks import SCREENS
 from tests.contracts.problems import random_problem
-from tests.end_to_end.service import PLAIN, Service
+from tests.end_to_end.service import PLAIN, Service, running
 from tests.raw_models import table_model
 
 LABELS = (3.0, 1.0, -2.0)
@@ -46,11 +46,9 @@ def served(tmp_path_factory):
         "documents": Model(np.linspace(-1, 1, 64), ("good", "bad"), 0, about={"input": DOCUMENTS}),
         "thousand": Model(np.zeros((1000, 4)), (*LABELS, *map(float, range(10, 1007))), 1),
     }
-    try:
-        service.models = {name: filled.add_model(dataset_id, with_heaviest(model)) for name, model in models.items()}
-        yield service.start()
-    finally:
-        service.kill()
+    service.models = {name: filled.add_model(dataset_id, with_heaviest(model)) for name, model in models.items()}
+    with running(service):
+        yield service
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from streamsvm.service.cli import main
 from streamsvm.service.forks.fork_server import fork_server
 from tests.contracts.problems import libsvm_text, random_problem
-from tests.end_to_end.service import Processes, Service
+from tests.end_to_end.service import Processes, Service, running
 
 # Goes on until it is stopped.
 ENDLESS = {
@@ -64,12 +64,9 @@ def new_service(tmp_path):
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, text):
     """A running service with the problem as `data`; tests of a module share it."""
-    service = Service(tmp_path_factory.mktemp("service"), max_upload_bytes=64 << 20)
-    try:
-        service.start().upload("data", text)
+    with running(Service(tmp_path_factory.mktemp("service"), max_upload_bytes=64 << 20)) as service:
+        service.upload("data", text)
         yield service
-    finally:
-        service.kill()
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def _make(service: Service) -> None:
     assert more.status_code == 201, more.text
     dcd = {"solver": "dcd", "loss": "squared_hinge", "bias": 1.0, "class_weight": {"1": 2.0}, "max_passes": 20}
     for spec in (_QUICK, {"dataset": "mushrooms", **dcd}):
-        assert service.wait_until_ended(service.submit(**spec))["state"] == "succeeded"
+        service.train(**spec)
     stopped = service.submit(**_LONG, C=100.0, max_passes=100_000)
     service.wait_for_pass(stopped, 3)
     httpx.post(f"{service.url}/v1/jobs/{stopped}/stop", **PLAIN)

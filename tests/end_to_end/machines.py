@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests import s3 as stores
-from tests.end_to_end.service import PLAIN, Service, wait_for
+from tests.end_to_end.service import PLAIN, Service, running, wait_for
 from tests.ray_nodes import Nodes
 
 URL = "s3://bucket/part-*"  # of the problem in the store
@@ -28,11 +28,9 @@ def serving(directory: Path, address: str, text: bytes, environment: dict[str, s
     """A service with this cluster and with the problem as `data`."""
     service = Service(directory, ray_address=address, import_sources="s3://bucket/")
     service.processes.environment |= environment or {}
-    try:
-        upload_in_blocks(service.start(), text)
+    with running(service):
+        upload_in_blocks(service, text)
         yield service
-    finally:
-        service.kill()
 
 
 def upload_in_blocks(service: Service, text: bytes) -> None:

@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,15 @@ class Processes:
             return False
 
 
+@contextmanager
+def running(service: "Service") -> Iterator["Service"]:
+    """The service, started; it leaves no process."""
+    try:
+        yield service.start()
+    finally:
+        service.kill()
+
+
 class Service:
     """`streamsvm serve`: `start`, requests, `end`."""
 
@@ -178,6 +188,12 @@ class Service:
     def wait_until_ended(self, job_id: str) -> dict[str, Any]:
         """The job in its last state."""
         return self.wait_for_state(job_id, *ENDED)
+
+    def train(self, **spec: object) -> dict[str, Any]:
+        """A job that has succeeded."""
+        ended = self.wait_until_ended(self.submit(**spec))
+        assert ended["state"] == "succeeded", json.dumps(ended["failure"], indent=1)
+        return ended
 
     def model(self, job: dict[str, Any], format_: str = "npz") -> bytes:
         """The model file of a job that has succeeded."""

@@ -38,8 +38,7 @@ def many(service, rows):
 
 def test_at_every_C_it_is_liblinears(many, rows, tmp_path):
     X, y = rows
-    ended = many.wait_until_ended(many.submit(dataset="many", C=[1.0, 0.01, 0.1], **JOINT, **EXACT))
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = many.train(dataset="many", C=[1.0, 0.01, 0.1], **JOINT, **EXACT)
     assert [(lane["class"], lane["C"]) for lane in ended["result"]["lanes"]] == [(None, C) for C in (0.01, 0.1, 1.0)]
     for model in ended["result"]["models"]:
         w = weights(model_file(many, model["model_id"], "npz"))
@@ -63,8 +62,7 @@ def test_two_labels(many, problem, tmp_path):
     X, y = problem
     X, y = X[:600], y[:600]
     many.upload("pair", libsvm_text(X, y))
-    ended = many.wait_until_ended(many.submit(dataset="pair", C=0.5, **JOINT, **EXACT))
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = many.train(dataset="pair", C=0.5, **JOINT, **EXACT)
     w = weights(model_file(many, ended["model_id"], "npz"))
     both = np.stack([-w.ravel(), w.ravel()])  # the larger label is the first of the model
     theirs = objective(best(X, y, 0.5, (-1.0, 1.0)), X, y, 0.5, (-1.0, 1.0))
@@ -84,8 +82,7 @@ def test_folds_are_judged_by_rows_held_out(many, rows):
     stored, _ = stored_rows(directory)
     X, y = sparse.csr_matrix((stored.values, stored.indices - 1, stored.indptr), rows[0].shape), stored.label
     spec = {**EXACT, **JOINT, "dataset": "folded", "folds": 3, "seed": 5, "C": [0.03, 1.0]}
-    ended = many.wait_until_ended(many.submit(**spec, probability="sigmoid", keep="all"))
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = many.train(**spec, probability="sigmoid", keep="all")
     fold = deal(np.searchsorted(CLASSES, y), np.zeros(len(CLASSES), int), 3, 5)
     for model, cv in zip(ended["result"]["models"], ended["result"]["cv"], strict=True):
         values = np.empty((len(y), len(CLASSES)))
@@ -104,8 +101,7 @@ def test_folds_are_judged_by_rows_held_out(many, rows):
 
 def test_a_job_begins_with_what_another_found_and_goes_on(many):
     first = many.wait_until_ended(many.submit(dataset="many", C=0.3, **JOINT, **EXACT))
-    then = many.wait_until_ended(many.submit(dataset="many", C=0.4, warm_start=first["id"], **JOINT, **EXACT))
-    assert then["state"] == "succeeded", then["failure"]
+    then = many.train(dataset="many", C=0.4, warm_start=first["id"], **JOINT, **EXACT)
     assert then["result"]["converged"] and then["result"]["certificate"]["w_error"] <= 1e-9
     fields = {"dataset": "many", "bias": None, "warm_start": first["id"]}
     answer = httpx.post(f"{many.url}/v1/jobs", json=fields, **PLAIN)

@@ -60,8 +60,7 @@ def out_of_fold(X, y, C, positive):
 def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
     X, y = datasets["three"]
     spec = {**SPEC, "dataset": "three", "C": [0.1, 3.0], "folds": FOLDS, "probability": "sigmoid", "keep": "all"}
-    ended = service.wait_until_ended(service.submit(**spec, scoring="neg_log_loss"))
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = service.train(**spec, scoring="neg_log_loss")
     assert [model["C"] for model in ended["result"]["models"]] == [0.1, 3.0]
     for model, cv in zip(ended["result"]["models"], ended["result"]["cv"], strict=True):
         columns = [out_of_fold(X, y, model["C"], label) for label in (0.0, 1.0, 2.0)]
@@ -83,8 +82,7 @@ def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
 def test_validation_judges_the_rows_of_one_fold_and_trains_the_model_on_all(service, datasets, name):
     X, y = datasets[name]
     spec = {**SPEC, "dataset": name, "C": VALUES, "validation": 0.3}  # a third
-    ended = service.wait_until_ended(service.submit(**spec))
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = service.train(**spec)
     held_out, classes = folds(y) == 0, (1.0, 0.0) if name == "two" else (0.0, 1.0, 2.0)
     for C, found in zip(VALUES, ended["result"]["cv"], strict=True):
         values = np.stack([out_of_fold(X, y, C, label)[1] for label in classes], axis=1)[held_out]
@@ -109,8 +107,7 @@ def test_validation_judges_the_rows_of_one_fold_and_trains_the_model_on_all(serv
 
 @pytest.mark.parametrize(("name", "how"), [("two", {"scoring": "roc_auc"}), ("three", {"validation": 0.25})])
 def test_the_best_C_is_looked_for_until_the_metric_falls_or_rises_no_more(service, datasets, name, how):
-    ended = service.wait_until_ended(service.submit(dataset=name, C="auto", seed=SEED, cache_bytes=1 << 17, **how))
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = service.train(dataset=name, C="auto", seed=SEED, cache_bytes=1 << 17, **how)
     result, metric = ended["result"], ended["score"]["metric"]
     Cs, found = zip(*((each["C"], each["mean"][metric]) for each in result["cv"]), strict=True)
     first = found.index(max(found))

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from streamsvm.service.jobs.progress.progress import read_json
 from tests.end_to_end.data_directories import VERSIONS, lay_out, unpack
-from tests.end_to_end.service import ENDED, PLAIN, Service, wait_for
+from tests.end_to_end.service import ENDED, PLAIN, Service, running, wait_for
 from tests.reference.data import load, require, text
 
 _PREDICTED = "m.svm"  # the file that its predictions read: mnist
@@ -53,13 +53,17 @@ def opened(request, tmp_path_factory):
         service.kill()
 
 
-def _job_records(data_dir: Path) -> list[dict[str, Any]]:
+def _records(data_dir: Path, table: str) -> dict[str, dict[str, Any]]:
+    """Records by id."""
     with closing(sqlite3.connect(data_dir / "streamsvm.sqlite")) as connection:
         connection.row_factory = sqlite3.Row
-        records = [dict(row) for row in connection.execute("SELECT * FROM jobs ORDER BY id")]
+        return {row["id"]: dict(row) for row in connection.execute(f"SELECT * FROM {table} ORDER BY id")}
+
+
+def _job_records(data_dir: Path) -> list[dict[str, Any]]:
     return [
         {**record, "spec": json.loads(record["spec"]), "transitions": json.loads(record["transitions"])}
-        for record in records
+        for record in _records(data_dir, "jobs").values()
     ]
 
 
@@ -226,17 +230,9 @@ def killed(tmp_path_factory):
     imported.mkdir(), exported.mkdir()
     (imported / _PREDICTED).write_bytes(text("mnist.train"))
     service = Service(directory, jobs_at_once=2, import_dir=imported, export_dir=exported)
-    try:
-        jobs, predictions = (_records(service.data_dir, table) for table in ("jobs", "predictions"))
-        yield Killed(service.start(), jobs, predictions, exported)
-    finally:
-        service.kill()
-
-
-def _records(data_dir: Path, table: str) -> dict[str, dict[str, Any]]:
-    with closing(sqlite3.connect(data_dir / "streamsvm.sqlite")) as connection:
-        connection.row_factory = sqlite3.Row
-        return {row["id"]: dict(row) for row in connection.execute(f"SELECT * FROM {table} ORDER BY id")}
+    jobs, predictions = (_records(service.data_dir, table) for table in ("jobs", "predictions"))
+    with running(service):
+        yield Killed(service, jobs, predictions, exported)
 
 
 def test_jobs_that_were_running_go_on_and_the_queued_one_follows(killed):
@@ -301,8 +297,7 @@ def test_datasets_train_and_the_upload_that_was_cut_off_has_failed(killed):
     assert {name: states.pop(name) for name in ("a", "t", "m")} == dict.fromkeys("atm", "ready")
     assert "ready" not in states.values() and not [*service.data_dir.glob("datasets/.*")]
     for name in ("a", "t"):
-        ended = service.wait_until_ended(service.submit(dataset=name, relative_gap=1e-3))
-        assert ended["state"] == "succeeded" and ended["result"]["converged"]
+        assert service.train(dataset=name, relative_gap=1e-3)["result"]["converged"]
 
 
 def test_nothing_was_left_in_the_way(killed):

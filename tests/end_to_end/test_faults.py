@@ -50,7 +50,7 @@ def test_everything_killed_at_once_goes_on_after_a_restart(new_service, text):
     service: Service = new_service(jobs_at_once=1).start()
     service.upload("data", text)
     biased = {**SPEC, "max_passes": 1, "bias": 1.0, "class_weight": {"1": 2.0}}
-    done = service.wait_until_ended(service.submit(**biased))
+    done = service.train(**biased)
     models = [service.model(done, name) for name in FORMATS]
     running, waiting = service.submit(**SPEC), service.submit(**{**SPEC, "max_passes": 1})
     service.wait_for_pass(running, 3)

@@ -18,12 +18,6 @@ def upload(service, name, data, **query):
     return answer.json()
 
 
-def trained(service, **fields):
-    ended = service.wait_until_ended(service.submit(**fields))
-    assert ended["state"] == "succeeded", ended["failure"]
-    return ended
-
-
 def post(service, ended, route, **request):
     return httpx.post(f"{service.url}/v1/models/{ended['model_id']}/{route}", **request, **PLAIN)
 
@@ -45,7 +39,7 @@ def test_strings_are_trained_on_and_predicted_as_they_are(service):
     refused = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "strings"}, **PLAIN)
     assert (refused.status_code, refused.json()["code"]) == (422, "features_missing")
     for features in ([{"weighted_degree": {"degree": 4}}], [{"weighted_degree": {"degree": 4}}, "bias"]):
-        ended = trained(service, dataset="strings", features=features, tolerance=1e-6, max_passes=300)
+        ended = service.train(dataset="strings", features=features, tolerance=1e-6, max_passes=300)
         y_test, others = strings(200, seed=1)
         by_json = post(service, ended, "predict", json={"strings": others}).json()["predictions"]
         by_text = post(
@@ -72,7 +66,7 @@ def ring(n_rows=600, seed=0):
 def test_lanes_and_folds_train_on_mapped_rows(service):
     upload(service, "lanes", libsvm_text(*ring(300)))
     fields = {"dataset": "lanes", "features": ["scale", {"pairs": {"squares": True}}], "bias": 1.0}
-    ended = trained(service, **fields, C=[0.1, 1.0, 10.0], folds=3, probability="sigmoid", max_passes=300)
+    ended = service.train(**fields, C=[0.1, 1.0, 10.0], folds=3, probability="sigmoid", max_passes=300)
     assert ended["result"]["selected_C"] in (1.0, 10.0)
     model = httpx.get(f"{service.url}/v1/models/{ended['model_id']}", **PLAIN).json()
     assert [each["name"] for each in model["maps"]] == ["scale", "pairs"]

@@ -42,7 +42,7 @@ def peak_bytes(pid: int) -> int:
 
 def trained_model(service: Service) -> str:
     """A model's path."""
-    job = service.wait_until_ended(service.submit(**{**ENDLESS, "max_passes": 3}))
+    job = service.train(**{**ENDLESS, "max_passes": 3})
     return f"{service.url}/v1/models/{job['model_id']}"
 
 

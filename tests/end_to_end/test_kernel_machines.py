@@ -45,8 +45,7 @@ def model_of(service, ended, format_="npz"):
 
 def test_a_machine_tells_rings_apart_as_libsvm_does(service, datasets):
     X, y = datasets["rings"]
-    ended = service.wait_until_ended(service.submit(dataset="rings", max_passes=20, **RBF))
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = service.train(dataset="rings", max_passes=20, **RBF)
     result = ended["result"]
     assert result["certificate"]["gap"] is result["certificate"]["relative_duality_gap"] is None
     assert result["machine"]["gamma"] == GAMMA
@@ -65,9 +64,7 @@ def test_a_machine_tells_rings_apart_as_libsvm_does(service, datasets):
 
 def test_names_values_of_C_folds_and_probabilities(service, datasets):
     X, y = datasets["named"]
-    job = service.submit(dataset="named", C=[0.01, 1.0], folds=2, probability="sigmoid", max_passes=5, **RBF)
-    ended = service.wait_until_ended(job)
-    assert ended["state"] == "succeeded", ended["failure"]
+    ended = service.train(dataset="named", C=[0.01, 1.0], folds=2, probability="sigmoid", max_passes=5, **RBF)
     assert ended["result"]["selected_C"] == 1.0
     assert ended["result"]["cv"][1]["mean"]["accuracy"] > 0.95
     assert len(ended["result"]["lanes"]) == 3 * 2 * 3

@@ -23,7 +23,7 @@ from tests.api.app import Service as AppService
 from tests.bench.generate import generate
 from tests.bench.relabel import relabel
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable, run_command
-from tests.end_to_end.service import PLAIN, STREAMSVM, Service
+from tests.end_to_end.service import PLAIN, STREAMSVM, Service, running
 
 CLASSES, FEATURES, LIMIT = 20, 1 << 22, 1 << 30
 MIB = 1 << 20
@@ -224,8 +224,7 @@ def test_what_takes_too_much_memory_of_the_api_is_refused_and_nothing_else(tmp_p
     app = AppService(service.data_dir)
     dataset, about = app.add_dataset("data"), {"loss": "hinge"}
     models = [app.add_model(dataset, Model(np.ones(n), (1.0, -1.0), 1, None, 0.0, about)) for n in (1 << 26, 4)]
-    try:
-        service.start()
+    with running(service):
         api, forking = (service.processes.one(what) for what in ("-m streamsvm.api", "forks.forking"))
         bounds = [resource.prlimit(pid, resource.RLIMIT_DATA)[0] for pid in (api, forking)]
         assert bounds[0] != resource.RLIM_INFINITY == bounds[1]
@@ -238,7 +237,5 @@ def test_what_takes_too_much_memory_of_the_api_is_refused_and_nothing_else(tmp_p
             answers = list(pool.map(predict, models * 20))
         assert {(answer.status_code, answer.json().get("code")) for answer in answers[::2]} == {(503, "out_of_memory")}
         assert {answer.status_code for answer in answers[1::2]} == {200}
-        job = service.wait_until_ended(service.submit(dataset="data", max_passes=2))
-        assert (job["state"], service.processes.one("-m streamsvm.api")) == ("succeeded", api)
-    finally:
-        service.kill()
+        service.train(dataset="data", max_passes=2)
+        assert service.processes.one("-m streamsvm.api") == api

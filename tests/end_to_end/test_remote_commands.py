@@ -12,7 +12,7 @@ import pytest
 from streamsvm.service.cli import main
 from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.end_to_end.conftest import ENDLESS
-from tests.end_to_end.service import Service, wait_for
+from tests.end_to_end.service import Service, running, wait_for
 
 ENDLESS_OPTIONS = ("--cache", "128KiB", "--tolerance", "none", "--max-passes", "1000000")
 
@@ -37,12 +37,10 @@ def service(tmp_path_factory, text):
     directory = tmp_path_factory.mktemp("service")
     for name in ("shelf", "out"):
         (directory / name).mkdir()
-    service = Service(directory / "own", import_dir=directory / "shelf", export_dir=directory / "out")
-    try:
-        service.start().upload("data", text)
+    own = Service(directory / "own", import_dir=directory / "shelf", export_dir=directory / "out")
+    with running(own) as service:
+        service.upload("data", text)
         yield service
-    finally:
-        service.kill()
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +116,7 @@ def test_a_job_is_listed_shown_watched_and_stopped(typed, endless):
 
 
 def test_a_model_is_fetched_in_the_format_of_its_name(typed, tmp_path):
-    job = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))
+    job = typed.service.train(dataset="data", tolerance=0.1)
     model, gap = job["model_id"], f"{job['result']['certificate']['gap']:.3g}"
     assert f" {gap} " in typed("job", "ls") and f"M+ - M- {gap} of 0.1" in typed("job", "show", job["id"])
     assert model in typed("model", "ls") and job["id"] in typed("model", "ls")
@@ -194,7 +192,7 @@ def test_no_service_and_no_address(run_here):
 
 
 def test_a_dataset_is_predicted_there_and_the_prediction_listed_shown_and_forgotten(typed):
-    model = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))["model_id"]
+    model = typed.service.train(dataset="data", tolerance=0.1)["model_id"]
     said = typed("predict", model, "--dataset", "data", "-o", "a.csv", "--keep", "row", "--keep", "label")
     assert "3,000 rows predicted" in said
     predicted = typed.service.data_dir.parents[1] / "out" / "a.csv"

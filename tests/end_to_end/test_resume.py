@@ -21,7 +21,7 @@ SPEC = {**ENDLESS, "max_passes": PASSES, "checkpoint_seconds": 0.1}
 @pytest.fixture(scope="module")
 def undisturbed(service) -> bytes:
     """w of the job SPEC."""
-    return weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
+    return weights(service.model(service.train(**SPEC))).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from streamsvm import SlowerTraining, StreamSVC
 from streamsvm.service.cli import main
 from streamsvm.service.terminal.spelling import in_dashes
 from streamsvm.storage.run.slowdowns import SLOWDOWNS
-from tests.end_to_end.service import Service
+from tests.end_to_end.service import Service, running
 
 # Threads that share no work, and a cache for a part of the rows that no disk helps.
 SLOW = {"dataset": "data", "pace": "fixed", "threads": 2, "cache_bytes": 1 << 17, "tolerance": None, "max_passes": 3}
@@ -26,11 +26,9 @@ def slow(tmp_path_factory, text):
     """A service that has no place in memory, and a job that has ended there."""
     service = Service(tmp_path_factory.mktemp("service"))
     service.cache_dir.rmdir()
-    try:
-        service.start().upload("data", text)
+    with running(service):
+        service.upload("data", text)
         yield service, service.wait_until_ended(service.submit(**SLOW))
-    finally:
-        service.kill()
 
 
 def test_its_view_and_its_record_have_each_once(slow):

@@ -50,9 +50,8 @@ def remove(service: Service, numbers: set[int]) -> None:
 
 
 def train(service: Service, **spec) -> dict:
-    ended = service.wait_until_ended(service.submit(**{**SPEC, **spec}))
-    assert ended["state"] == "succeeded" and ended["result"]["converged"], ended["failure"]
-    assert ended["result"]["certificate"]["w_error"] < 1e-9
+    ended = service.train(**{**SPEC, **spec})
+    assert ended["result"]["converged"] and ended["result"]["certificate"]["w_error"] < 1e-9
     return ended
 
 

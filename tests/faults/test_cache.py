@@ -26,7 +26,7 @@ def files_gone(run):
 
 @pytest.fixture(scope="module")
 def undisturbed(service):
-    return weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
+    return weights(service.model(service.train(**SPEC))).tobytes()
 
 
 @pytest.mark.parametrize("happens", [files_gone, lost_tail, zeros], ids=lambda f: f.__name__)

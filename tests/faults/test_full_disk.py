@@ -8,7 +8,7 @@ import pytest
 
 from tests.disks import mounted_disk
 from tests.end_to_end.conftest import ENDLESS, weights
-from tests.end_to_end.service import Service, wait_for
+from tests.end_to_end.service import Service, running, wait_for
 
 SPEC = {**ENDLESS, "max_passes": 12, "checkpoint_seconds": 0.2}
 DISK_BYTES = 6 << 20
@@ -21,13 +21,10 @@ def one_service(tmp_path_factory, text):
     directory = tmp_path_factory.mktemp("full")
     (directory / "rows.svm").write_bytes(text)
     service = Service(directory / "service", import_dir=directory)
-    with mounted_disk(service.data_dir, DISK_BYTES):
-        try:
-            service.start().upload("data", text)
-            wait_for(lambda: (service.data_dir / "worker.lock").exists())  # it starts beside the api, in its own time
-            yield service
-        finally:
-            service.kill()
+    with mounted_disk(service.data_dir, DISK_BYTES), running(service):
+        service.upload("data", text)
+        wait_for(lambda: (service.data_dir / "worker.lock").exists())  # it starts beside the api, in its own time
+        yield service
 
 
 @pytest.fixture
@@ -125,7 +122,7 @@ def test_a_job_that_cannot_be_recorded_is_refused(service):
 
 
 def test_a_job_waits_for_room_and_goes_on(service):
-    undisturbed = weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
+    undisturbed = weights(service.model(service.train(**SPEC))).tobytes()
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 4)
     filler = fill(service)
@@ -147,8 +144,7 @@ def test_a_job_that_finds_no_room_does_not_hold_up_another(service):
     shown = wait_for(lambda: (job := service.job(waiting))["attempt"] and job["state"] == "queued" and job)
     assert shown["transitions"][-1]["reason"] == "out_of_space"
     assert [warning["code"] for warning in shown["warnings"]] == ["waits_for_room"]
-    other = service.wait_until_ended(service.submit(**SPEC))
-    assert other["state"] == "succeeded"
+    service.train(**SPEC)
     assert service.job(waiting)["state"] in ("queued", "running")
     filler.unlink()
     assert service.wait_until_ended(waiting)["state"] == "succeeded"

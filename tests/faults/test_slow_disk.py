@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace i
 
 
 def test_slow_reads_change_nothing_but_the_time(service, tmp_path):
-    undisturbed = weights(service.model(service.wait_until_ended(service.submit(**SPEC)))).tobytes()
+    undisturbed = weights(service.model(service.train(**SPEC))).tobytes()
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 2)
     trace = tmp_path / "trace"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import streamsvm
-from tests.end_to_end.service import Service
+from tests.end_to_end.service import Service, running
 from tests.python import test_follow_examples
 
 FOLDER = Path(streamsvm.__file__).with_name("examples")
@@ -27,12 +27,9 @@ def run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def service(tmp_path, monkeypatch):
-    service = Service(tmp_path / "service")
-    try:
-        monkeypatch.setenv("STREAMSVM_URL", service.start().url)
+    with running(Service(tmp_path / "service")) as service:
+        monkeypatch.setenv("STREAMSVM_URL", service.url)
         yield service
-    finally:
-        service.kill()
 
 
 def test_text_classification(run):

@@ -25,7 +25,7 @@ import pytest
 import streamsvm
 from streamsvm import Client, StreamSVC
 from tests.contracts.problems import libsvm_text, random_problem
-from tests.end_to_end.service import Service, wait_for
+from tests.end_to_end.service import Service, running, wait_for
 
 FOLDER = Path(streamsvm.__file__).with_name("examples")
 ENDLESS = {"pace": "fixed", "tolerance": 1e-300, "max_passes": 10**6, "cache_bytes": 1 << 17}
@@ -36,12 +36,9 @@ Y = np.where(X[:, 0] > 0, "up", "down")
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     """With the dataset `rows`, of which the cache of an endless job holds a part."""
-    service = Service(tmp_path_factory.mktemp("service"))
-    try:
-        service.start().upload("rows", libsvm_text(*random_problem(3000, 400)))
+    with running(Service(tmp_path_factory.mktemp("service"))) as service:
+        service.upload("rows", libsvm_text(*random_problem(3000, 400)))
         yield service
-    finally:
-        service.kill()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from tests.contracts.problems import libsvm_text, random_problem
-from tests.end_to_end.service import Service
+from tests.end_to_end.service import Service, running
 from tests.refusals import refused
 
 pandas = pytest.importorskip("pandas")
@@ -35,11 +35,8 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("service"))
-    try:
-        yield service.start()
-    finally:
-        service.kill()
+    with running(Service(tmp_path_factory.mktemp("service"))) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
