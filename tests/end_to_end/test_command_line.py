@@ -13,7 +13,6 @@ import zstandard
 
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import Processes, wait_for
-from tests.reference.liblinear import liblinear_predict
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 QUICK = ("--cache", "1MiB", "--tolerance", "0.01")
@@ -60,15 +59,6 @@ def test_classes_that_are_strings_are_trained_on_as_numbers_are(run_here, tmp_pa
     assert trained["1"]["labels"].tolist() == [1.0, 0.0]
 
 
-def test_strings_that_the_format_has_no_place_for_are_refused_before_training(run_here, tmp_path):
-    (tmp_path / "a.csv").write_text("kind,a\nham,1\nspam,2\n")
-    for pace in ("adaptive", "fixed"):
-        given = ("--label-column", "kind", "--pace", pace, "-o", tmp_path / "a.model")
-        done = run_here("train", tmp_path / "a.csv", *given)
-        assert (done.returncode, "not_exportable" in done.stderr) == (2, True)
-        assert "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()
-
-
 def test_a_file_that_nobody_named_has_a_format_with_a_place_for_strings(run_here, tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("kind,a\n" + "ham,1\nspam,2\n" * 9)
     monkeypatch.chdir(tmp_path)
@@ -84,6 +74,9 @@ def test_a_file_that_nobody_named_has_a_format_with_a_place_for_strings(run_here
         ("3000000000 1:1\n1 1:2\n", ("--pace=fixed",), "a.model", "not_exportable"),
         ("1 1:1\n-1 1:2\n", ("--bias=-1",), "a.model", "not_exportable"),
         ("1 1:1\n-1 1:2\n", ("--features=pairs",), "a.onnx", "not_exportable"),
+        ("ham,1\nspam,2\n", ("--format=csv", "--header=no"), "a.model", "not_exportable"),
+        ("ham,1\nspam,2\n", ("--format=csv", "--header=no", "--pace=fixed"), "a.model", "not_exportable"),
+        ("1 1:1\n2 1:2\n3 1:3\n", ("--solver=bsca",), "a.model", "not_exportable"),
         ("this is not even read", (), "a.xyz", "unknown_format"),
     ],
 )
@@ -109,13 +102,6 @@ def test_what_the_file_leaves_out_is_told_before_training(run_here, tmp_path):
     assert "indices" not in run_here(*command, tmp_path / "a.npz").stderr
 
 
-def test_several_labels_of_a_kernel_machine_are_refused_as_libsvm_before_training(run_here, tmp_path):
-    (tmp_path / "a").write_text("1 1:1\n2 1:2\n3 1:3\n" * 20)
-    done = run_here("train", tmp_path / "a", "--solver", "bsca", "-o", tmp_path / "a.model")
-    assert (done.returncode, "not_exportable" in done.stderr) == (2, True)
-    assert "LIBSVM" in done.stderr and "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()
-
-
 def test_weights_of_two_are_twice_the_C(run_here, tmp_path, problem):
     """Also of rows that are trained on while they are read."""
     X, y = problem
@@ -129,18 +115,6 @@ def test_weights_of_two_are_twice_the_C(run_here, tmp_path, problem):
         assert done.returncode == 0, done.stderr
         found.append(json.loads(str(np.load(output)["about"]))["certificate"]["primal_objective"])
     assert found[0] == pytest.approx(found[1], rel=1e-7)
-
-
-def test_predictions_are_printed_and_judged(run_here, model, file, problem):
-    X, y = problem
-    done = run_here("predict", model, file, "--decision-values")
-    assert done.returncode == 0
-    found = np.array([line.split() for line in done.stdout.splitlines()], float)
-    labels, decision_values = liblinear_predict(model, X)
-    np.testing.assert_array_equal(found[:, 0], labels)
-    np.testing.assert_allclose(found[:, 1], decision_values, rtol=1e-9, atol=1e-12)
-    right = int((labels == y).sum())
-    assert f"({right}/{len(y)})" in done.stderr and f"{right / len(y):.4%}" in done.stderr
 
 
 def test_predictions_go_into_a_file_and_come_from_standard_input(processes, model, text, tmp_path):
@@ -250,15 +224,6 @@ def test_an_interrupt_leaves_the_model_so_far(processes, run_here, file, tmp_pat
     assert b"stopping after this pass" in rest and b"not converged (stopped)" in rest
     done = run_here("predict", output, file)
     assert done.returncode == 0 and float(re.search(r"accuracy ([0-9.]+)%", done.stderr)[1]) > 80
-
-
-def test_an_interrupt_leaves_a_model_of_each_value_of_C(processes, file, tmp_path):
-    child = training(processes, file, tmp_path / "m", "-C", "0.1,1,10", "--solver", "dcd", "--cache", "64MiB")
-    child.send_signal(signal.SIGINT)
-    rest, code = child.stderr.read(), child.wait(20)
-    child.stderr.close()
-    assert code == 4 and rest.count(b"stopping after this pass") == 1, rest
-    assert len(list(tmp_path.glob("m.C=*"))) == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
