@@ -1,5 +1,7 @@
 """Every page for everybody: by the keyboard, in light and dark, on a screen of any size, and as axe-core sees it."""
 
+import re
+
 import pytest
 
 from streamsvm.service.jobs.fields.spec import parse_spec
@@ -120,6 +122,8 @@ def test_axe_finds_nothing_serious_pages_have_titles_and_fit_the_screen(served, 
         assert page.locator("h1").count() >= 1, name
         uncover(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"], name
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 3 * 128) == (scheme == "dark"), name
         page.evaluate(AXE_SCRIPT)
         found = page.evaluate("axe.run({resultTypes: ['violations']})")
         assert found["passes"], name
@@ -185,6 +189,9 @@ def test_jobs_are_compared_by_the_keyboard(served, open_page):
     page.locator("#chart-gap canvas").wait_for()
     found = drawn(page, "chart-gap")
     points = {tuple(map(tuple, curve)) for curve in found.values()}
+    page.locator("#chart-bound canvas").wait_for()
+    assert [curve[-1][1] for curve in drawn(page, "chart-bound").values()] == [0.05, 0.05]
+    assert 6604.9755 in [curve[-1][1] for curve in drawn(page, "chart-objective").values()]
     assert points == {((0.2, 1.0), (0.4, 0.5), (0.5, 5e-4)), ((0.5, 0.75), (1.0, 5e-4))}
     seconds = page.locator("[data-seconds]").all_inner_texts()
     assert sorted(seconds) == ["0.500", "1.00"]
@@ -198,17 +205,6 @@ def test_a_job_that_has_ended_is_drawn_with_its_sweeps_to_its_certificate(served
     assert drawn(page, "chart-objective")["primal, at most"] == [[0.5, 2.0]]
     wait_for(lambda: page.locator("[data-figure=gap]").inner_text() == "5.00e-4")
     assert page.locator("[data-figure=relative_gap_bound]").text_content() == "0.0500"
-
-
-def test_compared_curves_end_at_the_certificates(served, open_page):
-    page = open_page(served.url)
-    page.goto(served.url + served.pages["compared"])
-    page.locator("#chart-bound canvas").wait_for()
-    for chart, end in (("chart-gap", 5e-4), ("chart-bound", 0.05)):
-        found = drawn(page, chart)
-        assert [found[name][-1][1] for name in "AB"] == [end, end]
-    assert drawn(page, "chart-bound")["B"] == [[0.5, 0.75], [1.0, 0.05]]
-    assert drawn(page, "chart-objective")["A"][-1][1] == 6604.9755
 
 
 def test_of_one_pass_figures_are_shown_and_no_curve(served, open_page):

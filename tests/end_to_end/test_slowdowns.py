@@ -1,4 +1,4 @@
-"""A job that gives up a faster way says so once: in view, history, page and log, on the command line, in Python."""
+"""A job that gives up a faster way says so once: in view, history, page and log, on the command line."""
 
 import html
 import io
@@ -7,10 +7,8 @@ from collections import Counter
 from contextlib import redirect_stdout
 
 import httpx
-import numpy as np
 import pytest
 
-from streamsvm import SlowerTraining, StreamSVC
 from streamsvm.service.cli import main
 from streamsvm.service.terminal.spelling import in_dashes
 from streamsvm.storage.run.slowdowns import SLOWDOWNS
@@ -83,13 +81,3 @@ def test_training_of_a_file_prints_them_once(run_here, monkeypatch, tmp_path, te
         assert Counter(each["code"] for one in found for each in one) == Counter(CODES)
     else:
         assert [done.stderr.count(f"[{code}]") for code in CODES] == [1, 1, 1]
-
-
-def test_estimators_warn():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 40))
-    made = StreamSVC(tolerance=0.5, pace="fixed", threads=2)
-    with pytest.warns(SlowerTraining, match="one trains.*one_thread") as told:
-        made.fit(X, X[:, 0] > 0)
-    assert len([each for each in told if "one_thread" in str(each.message)]) == 1
-    assert told[0].filename == __file__

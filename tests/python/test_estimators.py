@@ -322,3 +322,4 @@ def test_values_too_far_apart_for_64_bits_end_training_soon(loss):
     with pytest.warns() as told:
         StreamSVC(multiclass="crammer_singer", max_passes=2).fit(np.c_[nanoseconds, X], np.arange(40) % 3)
     assert [each.category for each in told] == [SlowerTraining, ConvergenceWarning]  # the first before training
+    assert told[0].filename == __file__
