@@ -177,13 +177,6 @@ def test_a_prediction_fails(service, lane, code):
     assert list(service.exported.glob("daily/*")) == list(service.settings.predictions.iterdir()) == []
 
 
-def test_a_prediction_that_crashes_again_and_again_fails(service, lane, monkeypatch):
-    prediction = submit(service)
-    monkeypatch.setattr("streamsvm.service.processes.predictions._PROCESS", "tests.service.no_module")
-    ended = run(service, lane, prediction, "failed")
-    assert ended["failure"]["code"] == "crash_loop" and ended["attempt"] == service.settings.max_crashes
-
-
 REFUSED = {
     "unknown_model": {"model": "nobody"},
     "unknown_file": {"import": "none-*.csv"},

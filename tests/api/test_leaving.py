@@ -21,7 +21,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.remote.connection import Connection
 from streamsvm.service.shares import Shares
-from tests.api.app import Service, check_problem, some_model
+from tests.api.app import Service, some_model
 from tests.api.server import RunningServer, is_closed, read_answer, request
 from tests.end_to_end.service import wait_for
 
@@ -89,6 +89,8 @@ WAYS: dict[str, tuple[bytes, Callable[[socket.socket], None]]] = {
     "chunked": (chunked_head("c") + b"d\r\n" + ROWS + b"\r\n5", socket.socket.close),
     "half-closed": (head("d", 5000) + ROWS, half_close),
     "reset": (head("e", 5000) + ROWS, reset),
+    "kept-first": (head("h", 5000) + b"PAR1" + ROWS, socket.socket.close),
+    "archive": (head("i", 5000) + b"PK\x03\x04" + ROWS, socket.socket.close),
     "all-of-it-sent": (head("f", len(LONG)) + LONG, socket.socket.close),
     "all-and-more-sent": (head("g", len(LONG)) + LONG + b"GET / HTTP/1.1\r\n", reset),
 }
@@ -145,6 +147,17 @@ def test_a_deleted_upload_is_given_up(service, server):
         assert server.answer(request("DELETE", "/v1/datasets/d"))[0].startswith(b"HTTP/1.1 204 ")
         assert nothing_is_left(service)
         assert json.loads(read_answer(client)[1])["code"] == "given_up"
+
+
+def test_rows_that_are_being_added_go_with_their_client(service, server):
+    service.add_dataset("d")
+    before = service.request("GET", "/v1/datasets/d").json()
+    with closing(server.connect()) as client:
+        client.sendall(request("POST", "/v1/datasets/d/blocks", Content_Length="5000") + ROWS)
+        wait_for(lambda: ingests(service), 30)
+        assert service.request("GET", "/v1/datasets/d").json()["state"] == "changing"
+    wait_for(lambda: service.request("GET", "/v1/datasets/d").json() == before and not ingests(service), 30)
+    assert [path.name[0] for path in service.settings.datasets.iterdir()] == ["d"]
 
 
 def test_rows_that_are_being_added_go_with_their_dataset(service, server):
@@ -303,17 +316,6 @@ def test_what_is_kept_of_a_prediction_goes_with_its_client(tmp_path):
             assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
             assert room.in_use == 8_000_000
         wait_for(lambda: not room.in_use, 30)
-
-
-def test_few_bytes_do_not_take_the_disk(tmp_path):
-    service = Service(tmp_path, max_answer_bytes=1 << 20)
-    model = service.add_model(service.add_dataset("data"), some_model())
-    rows = gzip.compress(b"1\n" * 1_000_000)
-    answer = service.request(
-        "POST", f"/v1/models/{model}/predict", content=rows, headers={"Content-Type": "text/libsvm"}
-    )
-    check_problem(answer, "answer_too_large", 413)
-    assert service.app.state.context.room.in_use == 0
 
 
 def test_an_upload_by_command_waits_for_a_slot(tmp_path):

@@ -115,8 +115,11 @@ def rows(count: int) -> bytes:
 
 
 def content(service: Service, name: str) -> dict[str, Any]:
+    return content_of(service.settings.datasets / service.store.dataset(name)["id"])
+
+
+def content_of(directory: Path) -> dict[str, Any]:
     """Every byte of a dataset but the uid, which is drawn, and the checksums of the blocks' heads, which have it."""
-    directory = service.settings.datasets / service.store.dataset(name)["id"]
     uid, manifest = read_manifest(directory).uid.encode(), read_manifest(directory)
     files = (path for path in directory.rglob("*") if path.is_file() and path.name != "manifest.json")
     shown = {str(path.relative_to(directory)): path.read_bytes().replace(uid, b"") for path in files}

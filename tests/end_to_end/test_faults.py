@@ -4,6 +4,8 @@ import os
 import signal
 import socket
 
+import httpx
+
 from streamsvm.service.models.formats import formats_for
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import Service, wait_for
@@ -86,3 +88,24 @@ def test_a_half_upload_does_not_survive_a_kill(new_service, text):
     assert service.get("/v1/datasets")["datasets"] == []
     assert list((service.data_dir / "datasets").iterdir()) == []
     service.upload("half", text)
+
+
+def test_an_import_survives_a_kill_and_a_job_follows_it(new_service, tmp_path, text):
+    (tmp_path / "import").mkdir()
+    with (tmp_path / "import" / "large.svm").open("wb") as file:
+        for _ in range(20):
+            file.write(text)
+    service: Service = new_service(import_dir=tmp_path / "import").start()
+    answer = httpx.put(f"{service.url}/v1/datasets/imported?import=large.svm")
+    assert answer.status_code == 202
+    job = service.submit(dataset="imported", max_passes=2)
+    wait_for(lambda: service.processes.alive("streamsvm.reader.ingest"))
+    service.signal(signal.SIGKILL)
+    service.wait(5)
+    wait_for(lambda: not service.processes.alive(), 5)
+    service.start()
+    assert (
+        wait_for(lambda: (found := service.get("/v1/datasets/imported"))["state"] == "ready" and found)["rows"]
+        == 60_000
+    )
+    assert service.wait_until_ended(job)["state"] == "succeeded"
