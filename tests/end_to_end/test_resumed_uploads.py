@@ -1,4 +1,4 @@
-"""`streamsvm data add` through connections that are cut at random bytes, and a service that is killed meanwhile."""
+"""An upload through connections that are cut at random bytes, and a service that is killed meanwhile."""
 
 import time
 
