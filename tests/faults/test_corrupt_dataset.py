@@ -28,13 +28,3 @@ def test_a_job_on_a_damaged_block_fails_once_and_names_it(service, text):
     block.write_bytes(sound)
     service.train(**spec)
     assert service.processes.run("doctor", "--data-dir", service.data_dir).returncode == 0
-
-
-def test_a_block_of_another_dataset_is_named(service, text):
-    data, other = (uploaded(service, name, text) for name in ("one", "other"))
-    (mine, *_), (others, *_) = (sorted(directory.glob("blocks/*.blk")) for directory in (other, data))
-    mine.write_bytes(others.read_bytes())
-    ended = [service.wait_until_ended(service.submit(**{**SPEC, "dataset": name})) for name in ("one", "other")]
-    assert [job["state"] for job in ended] == ["succeeded", "failed"]
-    failure = ended[1]["failure"]
-    assert failure["code"] == "dataset_corrupt" and failure["message"].startswith("block 0: ")
