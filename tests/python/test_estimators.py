@@ -14,9 +14,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
@@ -54,22 +51,6 @@ def test_the_optimum_is_that_of_liblinear(problem):
     assert 0 <= own.certificate_.relative_duality_gap < 1e-6
     assert own.certificate_.gap == own.certificate_.m_plus - own.certificate_.m_minus
     assert len(own.history_) == own.n_iter_ >= 1
-
-
-def test_grid_search_and_pipeline(problem):
-    X, y = problem
-    search = GridSearchCV(make_pipeline(StandardScaler(), StreamSVC()), {"streamsvc__C": [0.01, 1.0]}, cv=2)
-    search.set_params(estimator__standardscaler=StandardScaler().set_output(transform="pandas")).fit(X, y)
-    assert search.best_score_ == search.cv_results_["mean_test_score"].max() > 0.6
-    assert cross_val_score(StreamSVC(), X, y, cv=2).min() > 0.6
-
-
-def test_pickles_and_clones(problem):
-    X, y = problem
-    fitted = StreamSVC(C=0.5).fit(X, y)
-    back = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(back.decision_function(X), fitted.decision_function(X))
-    assert clone(fitted).C == 0.5 and not hasattr(clone(fitted), "coef_")
 
 
 @pytest.mark.parametrize("name", OLD)

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from streamsvm import InvalidInput, StreamSVC, load
-from streamsvm.prediction import FittedModel
+from streamsvm import InvalidInput, StreamSVC
 from tests.refusals import refused
 
 NAMES = ["income", "debt", "noise"]
@@ -37,45 +36,11 @@ def values(model, asked):
         return model.decision_function(asked)
 
 
-@KINDS
-def test_columns_are_found_by_name(fitted, kind):
-    assert fitted.feature_names_in_.tolist() == fitted.get_feature_names_out().tolist() == NAMES
-    expected = values(fitted, frame("pandas"))
-    assert values(fitted, frame(kind, NAMES[::-1])) == pytest.approx(expected, rel=1e-12)
-    assert values(fitted, frame(kind, label=y)) == pytest.approx(expected, rel=1e-12)
-    with pytest.warns(UserWarning, match=r"left out: 2 \(id, when\)"):
-        found = fitted.decision_function(frame(kind, NAMES[::-1], id=np.arange(60), when=y))
-    assert found == pytest.approx(expected, rel=1e-12)
-    with refused(InvalidInput, "column_missing", match="lacks columns of the model: noise"):
-        fitted.predict(frame(kind, NAMES[:2]))
-
-
 def test_matrices_are_taken_by_place(fitted):
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         assert fitted.decision_function(X) == pytest.approx(values(fitted, frame("pandas")), rel=1e-5)
     with pytest.warns(UserWarning, match="feature names"), pytest.raises(ValueError, match="2 features"):
         fitted.predict(X[:, :2])
-
-
-def test_dictionaries_and_files(fitted, tmp_path):
-    expected = values(fitted, frame("pandas"))
-    rows = [dict(zip(NAMES[::-1], row[::-1], strict=True)) for row in X.tolist()]
-    assert values(fitted, rows) == pytest.approx(expected, rel=1e-5)
-    path = tmp_path / "rows.csv"
-    frame("pandas", ["noise", "debt", "income"]).assign(label=y).to_csv(path, index=False)
-    assert values(fitted, path) == pytest.approx(expected, rel=1e-5)
-    assert fitted.predict(str(path)).tolist() == fitted.predict(frame("pandas")).tolist()
-
-
-@pytest.mark.parametrize("kind", [StreamSVC, FittedModel])
-def test_models_that_are_loaded(fitted, tmp_path, kind):
-    fitted.save(tmp_path / "m.npz")
-    found = load(tmp_path / "m.npz")
-    found = FittedModel(found.model_) if kind is FittedModel else found
-    assert found.feature_names_in_.tolist() == NAMES
-    assert values(found, frame("polars", NAMES[::-1])) == pytest.approx(values(fitted, frame("pandas")), rel=1e-12)
-    with pytest.warns(UserWarning, match="valid feature names"):
-        found.predict(X)
 
 
 @KINDS

@@ -214,27 +214,34 @@ def of_table(client, tmp_path_factory):
     return client.submit("table").wait().models[0], path
 
 
-TABLE = {
-    "n": [k / 9 - (4 if k < 20 else 0) for k in range(40)],
-    "w": ["red", "blue"] * 20,
-    "target": ["no"] * 20 + ["yes"] * 20,
-}
+class OnlyAStream:
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
 FRAMES = {
-    "pandas": lambda: pandas.DataFrame(ROWS),
-    "another order": lambda: pandas.DataFrame(ROWS)[["t", "n", "w"]],
-    "polars": lambda: pytest.importorskip("polars").DataFrame(ROWS),
-    "lazy": lambda: pytest.importorskip("polars").DataFrame(ROWS).lazy(),
-    "arrow": lambda: pyarrow.table(ROWS),
-    "reader": lambda: pyarrow.table(ROWS).to_reader(),
-    "objects": lambda: [dict(zip(ROWS, row, strict=True)) for row in zip(*ROWS.values(), strict=True)],
-    "array": lambda: np.array(list(zip(*ROWS.values(), strict=True)), object),
+    "pandas": pyarrow.Table.to_pandas,
+    "polars": lambda table: pytest.importorskip("polars").from_arrow(table),
+    "lazy": lambda table: pytest.importorskip("polars").from_arrow(table).lazy(),
+    "arrow": lambda table: table,
+    "reader": pyarrow.Table.to_reader,
+    "duckdb": lambda table: pytest.importorskip("duckdb").from_arrow(table),
+    "stream": OnlyAStream,
+}
+ROWWISE = {
+    "another order": lambda table: table.to_pandas()[["t", "n", "w"]],
+    "objects": pyarrow.Table.to_pylist,
+    "array": lambda table: np.array([[*row.values()] for row in table.to_pylist()], object),
 }
 
 
-@pytest.mark.parametrize("form", FRAMES)
+@pytest.mark.parametrize("form", FRAMES | ROWWISE)
 def test_a_service_predicts_frames(of_table, form):
     model, _ = of_table
-    found = model.predict(FRAMES[form]())
+    found = model.predict((FRAMES | ROWWISE)[form](pyarrow.table(ROWS)))
     assert found.dtype.kind == "U" and found.tolist()[:3] == ["yes", "no", "yes"] and len(found) == 4
 
 
@@ -255,19 +262,12 @@ def test_a_service_predicts_files_and_matrices(client, of_table, file):
     assert numbered.predict(X[:50].toarray()).tolist() == labels[:50].tolist()
 
 
-@pytest.mark.parametrize("form", ["pandas", "polars", "lazy", "arrow", "reader", "duckdb", "stream"])
-def test_a_service_takes_frames_as_datasets(client, form, tmp_path):
-    table = pyarrow.table(TABLE)
-    forms = {
-        "pandas": table.to_pandas, "arrow": lambda: table, "reader": table.to_reader,
-        "polars": lambda: pytest.importorskip("polars").from_arrow(table),
-        "lazy": lambda: pytest.importorskip("polars").from_arrow(table).lazy(),
-        "duckdb": lambda: pytest.importorskip("duckdb").from_arrow(table), "stream": lambda: OnlyAStream(table),
-    }  # fmt: skip
-    dataset = client.add_dataset(f"frame_{form}", forms[form](), label_column="target", categorical="w")
-    assert (dataset.view["rows"], dataset.view["input"]["format"]) == (40, "arrow")
-    model = client.submit(dataset.view["name"]).wait().models[0]
-    assert model.predict(forms[form]()).tolist() == TABLE["target"]
+@pytest.mark.parametrize("form", FRAMES)
+def test_a_service_takes_frames_as_datasets(client, form):
+    table = pyarrow.table({**ROWS, "target": ["no", "yes", "no", "no"]})
+    dataset = client.add_dataset(f"frame_{form}", FRAMES[form](table), categorical="w", missing="zero")
+    assert (dataset.view["input"]["format"], dataset.view["label_counts"]) == ("arrow", {"no": 3, "yes": 1})
+    assert dataset.view["input"]["category_counts"] == {"w": 3}
 
 
 def test_a_frame_is_sent_batch_by_batch(client):
@@ -283,14 +283,6 @@ def test_a_frame_is_sent_batch_by_batch(client):
     assert dataset.view["rows"] == 64 * 50_000 and max(sent) < sent[0] + (8 << 20)
     with refused(InputError, "column_type"):
         client.add_dataset("words", pyarrow.table({"a": [[1], [2]], "label": [1, 2]}))
-
-
-class OnlyAStream:
-    def __init__(self, table):
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def test_a_service_says_what_is_wrong_with_rows(of_table, tmp_path):
