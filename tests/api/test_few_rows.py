@@ -277,18 +277,6 @@ def test_predictions_load_nothing_more(tmp_path):
     assert done.stdout == "[]\n", done.stdout + done.stderr
 
 
-def test_until_the_code_is_loaded_a_thread_predicts(tmp_path, in_threads):
-    service = Service(tmp_path)
-    model = service.add_model(service.add_dataset("data"), some_model())
-    load_predictor(service.settings, model)
-    for _ in range(2):
-        assert service.request("POST", f"/v1/models/{model}/predict", json={"rows": [{"1": 1}]}).is_success
-    assert len(in_threads) == 2
-    service.app.state.prediction_code.load()
-    assert service.request("POST", f"/v1/models/{model}/predict", json={"rows": [{"1": 1}]}).is_success
-    assert len(in_threads) == 2
-
-
 def test_code_that_cannot_be_loaded_leaves_predictions_to_threads_and_says_so(monkeypatch, caplog):
     def fail():
         raise OSError("no file of numba's")

@@ -9,7 +9,6 @@ import signal
 import time
 
 import httpx
-import numpy as np
 import pytest
 
 from tests.end_to_end.machines import (
@@ -64,7 +63,7 @@ def test_a_dataset_is_spread_trained_on_and_forgotten(service, nodes, spread):
     assert len(parts(nodes)) == 2
     job = check(service, service.submit(dataset="spread", machines="all", **ACCURATE))
     machines = service.get(f"/v1/jobs/{job['id']}/history")["passes"][-1]["machines"]
-    assert len({each["node"] for each in machines}) == 2
+    assert len({each["node"] for each in machines}) == 2 and all(each["sent_bytes"] > 0 for each in machines)
     body = {"dataset": "spread", "C": 1.0}
     for method, path, json in (
         ("GET", "datasets/spread/sample", None),
@@ -103,29 +102,6 @@ def test_what_is_wrong_is_told_with_its_place(service, nodes, store, text):
     assert not parts(nodes)
     answer = httpx.put(f"{service.url}/v1/datasets/x", params={"machines": 2}, content=text, **PLAIN)
     assert answer.json()["code"] == "machines_range"
-
-
-def _objective(problem, w, C):
-    X, y = problem
-    return w @ w / 2 + C * np.maximum(0, 1 - y * (X @ w)).sum()
-
-
-def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, problem, tmp_path):
-    wanted = {"dataset": "data", "relative_gap": 1e-4, "tolerance": None}
-    job = service.wait_until_ended(service.submit(machines="all", max_passes=2000, **wanted))
-    certificate = job["result"]["certificate"]
-    assert certificate["relative_duality_gap"] <= 1e-4
-    assert certificate["w_error"] < 1e-6
-    assert certificate["primal_objective"] == pytest.approx(OPTIMUM, rel=2e-4)
-    path = tmp_path / "model.npz"
-    path.write_bytes(service.model(job))
-    with np.load(path) as model:
-        assert _objective(problem, model["w"], 1.0) == pytest.approx(certificate["primal_objective"], rel=1e-6)
-    history = service.get(f"/v1/jobs/{job['id']}/history")["passes"]
-    machines = history[-1]["machines"]
-    assert len({each["node"] for each in machines}) == 2
-    assert all(each["sent_bytes"] > 0 for each in machines)
-    assert all(line["dual_objective"] <= certificate["primal_objective"] for line in history)
 
 
 @pytest.mark.parametrize("C", [1.0, pytest.param([0.1, 1.0, 10.0], marks=pytest.mark.slow)])
@@ -254,11 +230,3 @@ def test_more_machines_than_nodes_are_refused_with_their_number(service):
     job = service.wait_until_ended(service.submit(dataset="data", machines=5))
     assert job["failure"]["code"] == "machines_range"
     assert "2 nodes" in job["failure"]["message"]
-
-
-def test_a_cluster_that_is_not_there(new_service, text):
-    service = new_service(ray_address="127.0.0.1:1")
-    service.start().upload("data", text[: text.index(b"\n", 10_000) + 1])
-    job = service.wait_until_ended(service.submit(dataset="data", machines=1))
-    assert job["failure"]["code"] == "ray_unreachable"
-    assert "127.0.0.1:1" in job["failure"]["message"]
