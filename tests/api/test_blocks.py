@@ -41,14 +41,6 @@ def test_what_cannot_be_changed(grown):
     assert request("GET", "/v1/datasets/d").json()["rows"] == 5
 
 
-def test_a_bad_body_changes_nothing(grown):
-    before = grown.request("GET", "/v1/datasets/d").json()
-    found = check_problem(grown.request("POST", "/v1/datasets/d/blocks", content=b"1 1:1\nspam\n"), "bad_label", 422)
-    assert found["at"]["line"] == 2
-    assert grown.request("GET", "/v1/datasets/d").json() == before
-    assert grown.request("POST", "/v1/datasets/d/blocks", content=TEXT).json()["rows"] == 7
-
-
 def test_rows_that_are_there_are_not_refused_because_that_cannot_be_written_down_yet(grown, monkeypatch):
     refusals, end_change = [sqlite3.OperationalError("database or disk is full")], Store.end_change
 

@@ -140,15 +140,6 @@ def test_a_process_that_takes_nothing_is_given_up(tmp_path):
         assert nothing_is_left(service)
 
 
-def test_a_deleted_upload_is_given_up(service, server):
-    with closing(server.connect()) as client:
-        client.sendall(head("d", 5000) + ROWS)
-        wait_for(lambda: ingests(service), 30)
-        assert server.answer(request("DELETE", "/v1/datasets/d"))[0].startswith(b"HTTP/1.1 204 ")
-        assert nothing_is_left(service)
-        assert json.loads(read_answer(client)[1])["code"] == "given_up"
-
-
 def test_rows_that_are_being_added_go_with_their_client(service, server):
     service.add_dataset("d")
     before = service.request("GET", "/v1/datasets/d").json()
@@ -167,27 +158,6 @@ def test_rows_that_are_being_added_go_with_their_dataset(service, server):
         wait_for(lambda: ingests(service), 30)
         assert server.answer(request("DELETE", "/v1/datasets/d"))[0].startswith(b"HTTP/1.1 204 ")
         assert nothing_is_left(service)
-
-
-def test_one_client_has_not_all_slots_and_all_clients_no_more_than_there_are(tmp_path):
-    service = Service(tmp_path, max_uploads=2)
-    tokens = [service.tokens.new(name, "submit") for name in ("ada", "bob", "eve")]
-    with RunningServer(service) as server, ExitStack() as stack:
-
-        def put(name: str, token: str) -> socket.socket:
-            client = stack.enter_context(closing(server.connect()))
-            client.sendall(head(name, 5000, Authorization=f"Bearer {token}") + ROWS)
-            return client
-
-        put("a", tokens[0])
-        for name, token in (("b", tokens[0]), ("c", tokens[2])):
-            wait_for(lambda: ingests(service), 30)
-            answer, body = read_answer(put(name, token))
-            assert answer.startswith(b"HTTP/1.1 429 ") and b"retry-after" in answer
-            assert json.loads(body)["code"] == "too_many_uploads"
-            if name == "b":
-                put("d", tokens[1])
-                wait_for(lambda: len(ingests(service)) == 2, 30)
 
 
 def test_an_upload_that_comes_too_slowly_makes_room_for_another(tmp_path, monkeypatch):

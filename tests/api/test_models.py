@@ -81,13 +81,6 @@ def test_a_deleted_model_is_gone_and_its_job_stays(service):
     assert (job["state"], job["model_id"]) == ("succeeded", model)
 
 
-def test_a_model_that_a_format_cannot_hold_comes_in_another(filled):
-    url = f"/v1/models/{filled.half}/file"
-    found = check_problem(filled.request("GET", f"{url}?format=liblinear"), "not_exportable", 422)
-    assert "npz" in found["hint"]
-    assert filled.request("GET", f"{url}?format=npz").status_code == 200
-
-
 @pytest.mark.parametrize("format_", ["pmml", "", "NPZ", "../w.npy"])
 def test_a_format_that_is_none(filled, format_):
     response = filled.request("GET", f"/v1/models/{filled.model}/file", params={"format": format_})
@@ -166,12 +159,6 @@ def test_the_answer_comes_as_it_is_accepted(filled):
     table = list(csv.DictReader(io.StringIO(answer("text/csv"))))
     assert [{name: float(value) for name, value in row.items()} for row in table] == predictions
     assert answer("text/plain").splitlines() == [f"{row['label']:g}" for row in predictions]
-
-
-def test_a_decision_value_beyond_any_number_is_null(service):
-    model = service.add_model(service.add_dataset("data"), Model(np.array([1e308]), (1.0, -1.0), 1))
-    answer = service.request("POST", f"/v1/models/{model}/predict", content=b"1 1:1e9\n1 1:1\n").json()
-    assert answer["predictions"] == [{"label": 1.0, "decision_value": None}, {"label": 1.0, "decision_value": 1e308}]
 
 
 def test_bodies_that_never_end_do_not_hold_up_others(filled):

@@ -307,10 +307,16 @@ def test_giving_an_upload_up_leaves_nothing(service, server, upload):
     assert upload.send("DELETE").code == upload.patch(0, ROWS).code == "unknown_upload"
 
 
-def test_deleting_the_dataset_gives_its_upload_up(service, upload):
+def test_deleting_the_dataset_gives_its_upload_up(service, server, upload):
+    """Whether it waits or sends."""
     upload.begin(ROWS)
     assert upload.send("DELETE", "/v1/datasets/d").status == 204
     assert nothing_is_left(service) and upload.head().status == 404
+    with closing(server.connect()) as client:
+        client.sendall(request("PUT", "/v1/datasets/d", Content_Length="5000") + ROWS)
+        wait_for(lambda: ingests(service), 30)
+        assert upload.send("DELETE", "/v1/datasets/d").status == 204
+        assert nothing_is_left(service) and parsed(*read_answer(client)).code == "given_up"
 
 
 def test_an_upload_waits_as_long_as_the_setting_says(tmp_path):
@@ -363,7 +369,8 @@ def test_waiting_uploads_hold_slots_until_they_are_silent_for_long(tmp_path, mon
     with RunningServer(service) as server:
         first, second, other = Uploader(server, "a"), Uploader(server, "b"), Uploader(server, "c")
         first.begin(ROWS[:5], **ada)
-        assert second.begin(ROWS[:5], **ada).code == "too_many_uploads"  # one client has not all
+        refused = second.begin(ROWS[:5], **ada)  # one client has not all
+        assert (refused.status, refused.code, "retry-after" in refused.headers) == (429, "too_many_uploads", True)
         assert second.begin(ROWS[:5], **bob).status == 202
         assert other.begin(ROWS, "?1", **bob).code == "too_many_uploads"
         monkeypatch.setattr(resuming, "_SILENT_SECONDS", 0.0)

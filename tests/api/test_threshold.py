@@ -42,8 +42,3 @@ def test_an_evaluation_chooses_one(filled):
 )
 def test_a_threshold_is_a_number(filled, fields, code):
     check_problem(filled.request("POST", f"/v1/models/{filled.model}/threshold", json=fields), code, 422)
-
-
-def test_several_classes_have_none(filled):
-    url = f"/v1/models/{filled.texts}/threshold"
-    check_problem(filled.request("POST", url, json={"threshold": 1}), "threshold_range", 422)

@@ -155,10 +155,13 @@ class Service:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def upload(self, name: str, text: bytes) -> None:
-        """A dataset."""
+    def upload(self, name: str, text: bytes) -> Path:
+        """A dataset; returns its directory."""
+        before = set(self.data_dir.glob("datasets/*"))
         response = _checked(httpx.put(f"{self.url}/v1/datasets/{name}", content=text, **PLAIN))
         assert response.status_code == 201, response.text
+        (directory,) = set(self.data_dir.glob("datasets/ds_*")) - before
+        return directory
 
     def submit(self, **spec: object) -> str:
         """A job, without a bias unless one is named: so are the references. Returns its id."""

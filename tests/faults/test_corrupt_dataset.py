@@ -6,16 +6,8 @@ SPEC = {**ENDLESS, "max_passes": 3}
 COPIES = 3  # of the text: two blocks
 
 
-def uploaded(service, name, text):
-    """The directory of a new dataset."""
-    before = set(service.data_dir.glob("datasets/*"))
-    service.upload(name, text)
-    (directory,) = set(service.data_dir.glob("datasets/*")) - before
-    return directory
-
-
 def test_a_job_on_a_damaged_block_fails_once_and_names_it(service, text):
-    block = sorted(uploaded(service, "two", COPIES * text).glob("blocks/*.blk"))[1]
+    block = sorted(service.upload("two", COPIES * text).glob("blocks/*.blk"))[1]
     sound = block.read_bytes()
     damaged = bytearray(sound)
     damaged[len(sound) // 2] ^= 1

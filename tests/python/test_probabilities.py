@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -29,13 +28,3 @@ def test_probabilities_are_those_of_logistic_regression(problem, C):
     with_constant = np.column_stack([X, np.ones(len(X))])
     theirs = OneVsRestClassifier(model).fit(with_constant, y).predict_proba(with_constant)
     assert np.abs(mine - theirs).max() < 1e-4
-
-
-def test_the_probability_is_the_sigmoid_of_the_decision_value(problem):
-    X, y = problem
-    model = StreamSVC(loss="logistic").fit(X, y)
-    shares, values = model.predict_proba(X), expit(model.decision_function(X))
-    if values.ndim == 1:
-        assert np.allclose(shares[:, 1], values, rtol=0, atol=1e-12)
-    else:
-        assert np.allclose(shares, values / values.sum(axis=1, keepdims=True), rtol=0, atol=1e-12)

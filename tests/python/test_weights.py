@@ -100,15 +100,6 @@ def test_a_weight_that_training_has_for_nought_leaves_its_row_out(iris):
     assert np.allclose(own.coef_[0], -without.coef_[0], atol=1e-3)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_balanced_counts_a_row_of_weight_k_as_k_rows(iris, n_classes):
-    X, y = (each[iris[1] < n_classes] for each in iris)
-    weight = np.random.default_rng(0).integers(0, 3, len(y)) * (1 + 2 * y)
-    model = StreamSVC(class_weight="balanced", tolerance=1e-7, threads=1)
-    weighted = model.fit(X, y, sample_weight=weight).coef_.copy()
-    assert np.allclose(weighted, model.fit(np.repeat(X, weight, 0), np.repeat(y, weight)).coef_, atol=1e-6)
-
-
 def test_what_nobody_foresaw_is_told_as_a_failure(iris):
     def fails(*_):
         raise KeyError("unforeseen")
