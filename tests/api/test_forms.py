@@ -110,29 +110,6 @@ def test_rows_are_read_as_those_of_training(form, way, capsys):
     assert all(found == values["plain"] and len(found) == 40 for found in values.values())
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "rows", "code"),
-    [
-        ("text", ["--label-column=1"], FORMS["text"][1], 0),
-        ("text without names", ["--label-column=-1"], FORMS["text without names"][1], 0),
-        ("table", [], FORMS["table"][1].removeprefix("answer;x\n"), 3),
-        ("no names", [], lines("{};{};{}", COLORS, X, LABELS, head="color;x;answer\n"), 3),
-    ],
-)
-def test_where_labels_stand_may_be_said_and_a_heading_has_to_be_as_in_training(
-    tmp_path, capsys, kind, options, rows, code
-):
-    (tmp_path / "train").write_text(FORMS[kind][1])
-    (tmp_path / "rows").write_text(rows)
-    model = str(tmp_path / "m.npz")
-    assert main(["train", str(tmp_path / "train"), *FORMS[kind][0], "-o", model]) == 0
-    for command in ("predict", "evaluate"):
-        capsys.readouterr()
-        assert main([command, model, str(tmp_path / "rows"), *options]) == code
-        said = "".join(capsys.readouterr())
-        assert ("[header_differs]" in said) == (code == 3) and (code or re.search("accuracy +1(00|\n)", said)), said
-
-
 @pytest.mark.parametrize("name", INPUTS)
 def test_the_command_predicts(tmp_path, name):
     service = Service(tmp_path)

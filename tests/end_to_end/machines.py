@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,19 +77,19 @@ def stop(service: Service, job_id: str) -> None:
     assert OPTIMUM * (1 - 1e-6) < certificate["primal_objective"] < 2 * OPTIMUM
 
 
-def cancel_all(service: Service) -> None:
-    """A test that failed costs itself, and not those after it."""
+@pytest.fixture(autouse=True)
+def nothing_left(nodes, service):
+    """No process and nothing kept of a job; a test that failed costs itself, and not those after it."""
+    yield
     for job in service.get("/v1/jobs")["jobs"]:
         if job["state"] in ("queued", "running"):
             httpx.post(f"{service.url}/v1/jobs/{job['id']}/cancel", **PLAIN)
             service.wait_until_ended(job["id"])
-
-
-def leaves_nothing(directories: Iterable[Path]) -> None:
-    """No process, no run and nothing kept of a job, on nodes with these directories."""
+    for directory in nodes.directories:
+        (directory / "filler").unlink(missing_ok=True)  # of a full disk
     wait_for(lambda: not processes("streamsvm.trainer.distributed.shard"), 120)
     wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-shard-*")), 30)
-    for directory in directories:
+    for directory in nodes.directories:
         wait_for(lambda directory=directory: not list(directory.glob("jobs/*")), 30)
 
 
@@ -115,6 +115,13 @@ def nodes(tmp_path_factory, store):
 def service(tmp_path_factory, nodes, store, text):
     """A service with these."""
     with serving(tmp_path_factory.mktemp("service"), nodes.address, text, store.environment()) as service:
+        yield service
+
+
+@pytest.fixture(scope="module", name="service")
+def storeless(tmp_path_factory, nodes, text):
+    """A service with the nodes of the tests' own file."""
+    with serving(tmp_path_factory.mktemp("service"), nodes.address, text) as service:
         yield service
 
 

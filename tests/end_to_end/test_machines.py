@@ -16,11 +16,10 @@ from tests.end_to_end.machines import (
     URL,
     again,
     begun,
-    cancel_all,
     forget,
     goes_on,
-    leaves_nothing,
     nodes,
+    nothing_left,
     parts,
     processes,
     put,
@@ -32,16 +31,9 @@ from tests.end_to_end.machines import (
 from tests.end_to_end.service import PLAIN, wait_for
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
-__all__ = ["nodes", "service", "spread", "store"]
+__all__ = ["nodes", "nothing_left", "service", "spread", "store"]
 GAP = 1e-3
 ACCURATE = {"relative_gap": GAP, "tolerance": None, "max_passes": 2000}
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(nodes, service):
-    yield
-    cancel_all(service)
-    leaves_nothing(nodes.directories)
 
 
 # Datasets that are spread come first: nodes have no other yet.

@@ -5,12 +5,13 @@ import time
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, processes, serving
+from tests.end_to_end.machines import again, begun, goes_on, nothing_left, processes, storeless
 from tests.end_to_end.service import STREAMSVM
 from tests.ray_networks import NetworkNodes, reason_unusable
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
 pytestmark = pytest.mark.slow
+__all__ = ["nothing_left", "storeless"]
 
 
 @pytest.fixture(scope="module")
@@ -20,19 +21,6 @@ def nodes(tmp_path_factory):
     cluster = NetworkNodes(tmp_path_factory.mktemp("nodes"), 3)
     yield cluster
     cluster.close()
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory, nodes, text):
-    with serving(tmp_path_factory.mktemp("service"), nodes.address, text) as service:
-        yield service
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(nodes, service):
-    yield
-    cancel_all(service)
-    leaves_nothing(nodes.directories)
 
 
 def trained_on(service, job_id):

@@ -7,11 +7,12 @@ import time
 import pytest
 
 from tests.disks import mounted_disk
-from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, serving
+from tests.end_to_end.machines import again, begun, goes_on, nothing_left, storeless
 from tests.ray_nodes import Nodes
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
 pytestmark = pytest.mark.slow
+__all__ = ["nothing_left", "storeless"]
 
 
 @pytest.fixture(scope="module")
@@ -21,21 +22,6 @@ def nodes(tmp_path_factory):
         cluster = Nodes(directory, 2)
         yield cluster
         cluster.close()
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory, nodes, text):
-    with serving(tmp_path_factory.mktemp("service"), nodes.address, text) as service:
-        yield service
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(nodes, service):
-    yield
-    cancel_all(service)
-    for directory in nodes.directories:
-        (directory / "filler").unlink(missing_ok=True)
-    leaves_nothing(nodes.directories)
 
 
 @again
