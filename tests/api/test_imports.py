@@ -36,18 +36,11 @@ def test_a_file_is_read_in_in_the_background(importing_service):
     request = importing_service.request
     answer = request("PUT", "/v1/datasets/d?import=train.svm")
     assert (answer.status_code, answer.json()["state"], answer.json()["import"]) == (202, "ingesting", "train.svm")
+    assert request("PUT", "/v1/datasets/e?import=2024/train.csv&delimiter=;&index_base=0").status_code == 202
     shown = wait_for_state(importing_service, "d", "ready")
     assert (shown["rows"], shown["non_zeros"], shown["input_bytes"], shown["failure"]) == (2, 3, len(TEXT), None)
-    assert request("PUT", "/v1/datasets/e?import=2024/train.csv&delimiter=;&index_base=0").status_code == 202
     assert wait_for_state(importing_service, "e", "ready")["index_base"] == 0
     check_problem(request("PUT", "/v1/datasets/d?import=train.svm"), "dataset_exists", 409)
-
-
-def test_several_wait_for_each_other(importing_service):
-    for k in range(3):
-        assert importing_service.request("PUT", f"/v1/datasets/d{k}?import=train.svm").status_code == 202
-    for k in range(3):
-        wait_for_state(importing_service, f"d{k}", "ready")
 
 
 OUTSIDE = (
@@ -82,21 +75,17 @@ def test_a_bad_file_is_told_and_its_name_is_free(importing_service, tmp_path):
     (tmp_path / "import" / "bad.svm").write_bytes(b"1 1:1\nspam 1:1\n")
     request = importing_service.request
     request("PUT", "/v1/datasets/d?import=bad.svm")
+    request("PUT", "/v1/datasets/deleted?import=bad.svm")
     shown = wait_for_state(importing_service, "d", "failed")
     assert (shown["failure"]["code"], shown["failure"]["at"]["line"]) == ("bad_label", 2)
     assert shown["failure"]["hint"]
+    wait_for_state(importing_service, "deleted", "failed")
     wait_for(lambda: not list(importing_service.settings.datasets.iterdir()))
+    assert request("DELETE", "/v1/datasets/deleted").status_code == 204
+    check_problem(request("GET", "/v1/datasets/deleted"), "unknown_dataset", 404)
     check_problem(request("POST", "/v1/jobs", json={"dataset": "d"}), "not_ready", 409)
     assert request("PUT", "/v1/datasets/d", content=TEXT).status_code == 201
     assert request("GET", "/v1/datasets/d").json()["import"] is None
-
-
-def test_a_failed_one_can_be_deleted(importing_service, tmp_path):
-    (tmp_path / "import" / "bad.svm").write_bytes(b"spam\n")
-    importing_service.request("PUT", "/v1/datasets/d?import=bad.svm")
-    wait_for_state(importing_service, "d", "failed")
-    assert importing_service.request("DELETE", "/v1/datasets/d").status_code == 204
-    check_problem(importing_service.request("GET", "/v1/datasets/d"), "unknown_dataset", 404)
 
 
 def test_one_that_is_under_way_can_be_given_up(importing_service, tmp_path):

@@ -213,13 +213,9 @@ def test_the_document_in_the_tree_is_that_of_the_service(filled):
     assert found == json.loads(DOCUMENT.read_text()), "a route has changed: run make openapi and look at the difference"
 
 
-def test_every_route_has_an_operation_id_of_its_own(filled):
-    names = list(operations(filled.app))
-    assert len(names) == len(set(names)) > 10
-
-
-def test_every_route_has_a_scope(filled):
-    assert set(operations(filled.app)) == SCOPES.keys() | OPEN, "say in api/access/auth.py who may use the route"
+def test_every_route_has_an_operation_id_of_its_own_and_a_scope(filled):
+    names = sorted(operations(filled.app))
+    assert names == sorted(SCOPES.keys() | OPEN), "say in api/access/auth.py who may use the route"
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v2/health", "/v1/jobs/a/b/c", "/docs", "/..%2f..%2fetc/passwd"])
