@@ -2,14 +2,11 @@
 
 import asyncio
 import random
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from threading import Event
 
 import httpx
 import pytest
 
-from streamsvm.api.requests import repeated
 from streamsvm.service.records import table
 from tests.api.app import Service, check_problem
 
@@ -36,12 +33,8 @@ def test_the_first_answer_comes_again(service):
     # A string of structured fields is the same key; the answer is the first one, whatever the job has become since.
     service.store.claim()
     assert post(service, '"a"').json() == first.json()
+    assert post(service, "a", **dict(reversed(SPEC.items()))).json() == first.json()
     assert len(service.store.jobs()) == 1
-
-
-def test_fields_in_another_order_are_the_same_request(service):
-    first = post(service, "a", dataset="data", C=2)
-    assert post(service, "a", C=2, dataset="data").json() == first.json()
 
 
 def test_another_request_is_refused(service):
@@ -88,24 +81,6 @@ def test_a_service_that_died_before_it_answered_has_made_one_job(service, monkey
     again = post(service, "a")
     assert again.headers["idempotent-replayed"] == "true"
     assert [again.json()["id"]] == [job["id"] for job in service.store.jobs()]
-
-
-def test_a_request_that_is_under_way_is_waited_for(service, monkeypatch):
-    begun, may_go_on = Event(), Event()
-    view = repeated.job_view
-
-    def slow(*arguments):
-        begun.set()
-        assert may_go_on.wait(30)
-        return view(*arguments)
-
-    monkeypatch.setattr(repeated, "job_view", slow)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(post, service, "a")
-        assert begun.wait(30)
-        check_problem(post(service, "a"), "request_under_way", 409)
-        may_go_on.set()
-        assert first.result().json() == post(service, "a").json()
 
 
 def test_as_many_jobs_as_keys(service):

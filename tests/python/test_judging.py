@@ -95,13 +95,6 @@ def test_parameters_of_scikit_learn_have_counterparts(name, instead):
         StreamSVC(**{name: 1})
 
 
-def test_weights_of_classes_that_are_words_of_a_file(tmp_path):
-    FRAME.to_csv(tmp_path / "t.csv", index=False)
-    from_file = StreamSVC(class_weight="balanced", input_options=WORDS).fit(tmp_path / "t.csv", "answer")
-    from_frame = StreamSVC(class_weight="balanced", input_options=WORDS).fit(FRAME, "answer")
-    assert from_file.coef_.tolist() == from_frame.coef_.tolist()
-
-
 def test_a_folder_says_how_its_files_are_named(tmp_path):
     with pytest.raises(InvalidInput, match="is a folder") as caught:
         StreamSVC().fit(tmp_path)
