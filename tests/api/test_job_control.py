@@ -254,11 +254,6 @@ def test_an_estimate_runs_nothing(service):
         check_problem(service.request("POST", route, json=too_small), "memory_too_small", 422)
 
 
-def test_a_job_with_a_bound_on_memory_gets_the_cache_that_is_left(service):
-    spec = service.request("POST", "/v1/jobs", json={"dataset": "data", "memory_bytes": 1 << 30}).json()["spec"]
-    assert spec["memory_bytes"] == 1 << 30 and 512 << 20 < spec["cache_bytes"] < 1 << 30
-
-
 LANE = {"class": 1.0, "fold": None, "C": 1.0, "converged": False, "passes": 3, **CERTIFICATE}
 
 
