@@ -133,24 +133,6 @@ def test_jobs_beyond_the_first_fifty_are_on_pages_of_their_own(service):
     assert "before=" not in second and "Newest" in second
 
 
-def test_what_an_import_failed_of_is_listed_and_it_can_be_deleted(service):
-    dataset_id = service.store.add_dataset("broken", {"import": "a.svm", "bytes": 10, "options": {}})
-    failure = {"code": "bad_number", "detail": "'<b>' is not a number", "hint": "write numbers", "at": {"line": 7}}
-    service.store.fail_dataset(dataset_id, failure)
-    text = service.request("GET", "/").text
-    assert "line 7: &#39;&lt;b&gt;&#39; is not a number" in text and "write numbers" in text
-    assert 'data-path="/v1/datasets/broken"' in text and "<option>broken</option>" not in text
-
-
-def test_how_far_a_dataset_has_been_read_in_is_listed(service):
-    dataset_id = service.store.add_dataset("coming", {"import": "a.svm", "bytes": 1 << 20, "options": {}})
-    staged = staged_path(service.settings.datasets / dataset_id)
-    staged.mkdir()
-    (staged / "progress").write_text('{"read_bytes": 524288, "rows": 1234, "non_zeros": 5}')
-    text = service.request("GET", "/").text
-    assert '<progress max="1048576" value="524288">' in text and "1,234 rows so far, 512.0 KiB" in text
-
-
 def job_form(service) -> str:
     (form,) = re.findall(r'<form class="card" id="submit".*?</form>', service.request("GET", "/").text, re.DOTALL)
     return form
@@ -434,12 +416,19 @@ def test_a_dataset_without_classes_says_between_what_its_labels_are(service):
 
 
 @pytest.mark.parametrize("state", ["ingesting", "failed"])
-def test_a_dataset_that_is_not_ready_has_a_page(service, state):
-    dataset_id = service.store.add_dataset("coming", {"import": "a.svm", "bytes": 10, "options": {}})
+def test_a_dataset_that_is_not_ready_is_listed_and_has_a_page(service, state):
+    dataset_id = service.store.add_dataset("coming", {"import": "a.svm", "bytes": 1 << 20, "options": {}})
+    told = ['<progress max="1048576" value="524288">', "1,234 rows so far, 512.0 KiB"]
     if state == "failed":
         failure = {"code": "bad_number", "detail": "'<b>' is not a number", "hint": "write numbers", "at": {"line": 7}}
         service.store.fail_dataset(dataset_id, failure)
-    answer = service.request("GET", "/datasets/coming")
+        told = ["line 7: &#39;&lt;b&gt;&#39; is not a number", "write numbers", 'data-path="/v1/datasets/coming"']
+    else:
+        staged = staged_path(service.settings.datasets / dataset_id)
+        staged.mkdir()
+        (staged / "progress").write_text('{"read_bytes": 524288, "rows": 1234, "non_zeros": 5}')
+    home, answer = service.request("GET", "/").text, service.request("GET", "/datasets/coming")
+    assert all(each in home for each in told) and ("<option>coming</option>" in home) == (state == "ingesting")
     assert answer.status_code == 200 and state in answer.text
     assert ("line 7: &#39;&lt;b&gt;&#39; is not a number" in answer.text) == (state == "failed")
 
