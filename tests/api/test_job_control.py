@@ -58,13 +58,6 @@ def test_pages_that_are_none(filled, query):
     check_problem(filled.request("GET", f"/v1/jobs?{query}"), "wrong_type", 422)
 
 
-def test_a_queued_job_is_cancelled(service):
-    job = submit(service)
-    answer = service.request("POST", f"/v1/jobs/{job}/cancel")
-    assert (answer.status_code, answer.json()["state"]) == (202, "cancelled")
-    check_problem(service.request("POST", f"/v1/jobs/{job}/cancel"), "not_possible", 409)
-
-
 @pytest.mark.parametrize("folds", [None, 3])
 def test_a_stop_of_a_running_job_is_noted_and_with_folds_that_no_model_may_come(service, folds):
     job = submit(service, folds=folds)

@@ -108,13 +108,6 @@ def test_a_reference_may_stand_wherever_an_id_may(churn, reference):
     assert evaluated["model_id"] == churn.model and evaluated["rows"]
 
 
-def test_a_name_alone_means_its_newest_version(churn):
-    assert churn.request("GET", "/v1/models/churn").json()["id"] == churn.texts
-    named(churn, "churn", churn.half)
-    assert churn.request("GET", "/v1/models/churn").json()["id"] == churn.half
-    assert churn.request("POST", "/v1/models/churn/predict", json=ROW).headers["Model-Version"] == "3"
-
-
 def test_references_that_mean_nothing(churn):
     for reference in ("spam", "churn:3", "churn:0", "churn@loser", "churn:1@champion", "mdl_spam", "churn:99999999999"):
         code = "unknown_alias" if reference == "churn@loser" else "unknown_model"
