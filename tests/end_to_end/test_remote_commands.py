@@ -94,11 +94,6 @@ def test_train_there_as_here(typed, run_here, file, tmp_path):
     assert "train" in typed("data", "ls")
 
 
-def test_a_dataset_of_the_service_is_named(typed, tmp_path):
-    said = typed("train", "data", "--cache", "1MiB", "--tolerance", "0.1", "-o", tmp_path / "m")
-    assert "converged (tolerance)" in said and (tmp_path / "m").read_bytes().startswith(b"solver_type")
-
-
 def test_a_job_is_listed_shown_watched_and_stopped(typed, endless):
     assert endless in typed("job", "ls", "--state", "running")
     assert "running" in typed("job", "show", endless)
