@@ -35,6 +35,8 @@ def test_rows_are_predicted(service):
     values = [row["decision_value"] for row in answer["predictions"]]
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
     assert answer["unknown_features"] == sparse.csr_matrix(X)[:, 40:].nnz > 0
+    rows = [{str(f + 1): float(v) for f, v in zip(row.indices, row.data, strict=True)} for row in X]
+    assert service.request("POST", url, json={"rows": rows}).json() == answer
 
 
 def test_its_page_has_the_formats_that_hold_it(service):
