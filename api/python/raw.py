@@ -43,9 +43,9 @@ def has_labels(X: Any, y: Any, model: Model) -> bool:
 
 
 def predictions(X: Any, predictor: Predictor, label: Any) -> Iterator[Prediction]:
-    """Predict the rows of a file or a frame; warn of columns and words that the model does not have.
+    """Yield predictions of the rows of a file or frame. After the last, warn of columns and categories unknown so far.
 
-    label  name or number of the column of labels; None: found by the model's `input` or a usual name
+    label  name or number of the column of labels; None: the one that the model's `input` names, or a usual name
     """
     unknown, words = list[str](), Counter[str]()
     with told_plainly():

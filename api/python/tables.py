@@ -51,7 +51,7 @@ def table_stream(
 
 
 def table_streams(parts: Iterable[tuple[Any, Any, Any]], labels: Labels, options: dict[str, Any] | None) -> Streamed:
-    """Make streams of chunks (X, y, weight), a stream for each chunk; the first one's options hold for all."""
+    """Make a stream of each part (X, y, weight), one after the other; all are read with the options of the first."""
     rest = iter(parts)
     first, read_as, _, beside = table_stream(*next(rest), labels, options)
 

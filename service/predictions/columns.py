@@ -1,4 +1,4 @@
-"""What a prediction tells: columns, with their names, and figures of rows, of unknown features, and of right labels."""
+"""What predictions of files write and count: output columns with names; rows, unknown features, right labels."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -102,7 +102,7 @@ class Pieces:
         return None if text is None else json.loads(text)
 
     def path(self, number: int) -> Path:
-        """Return the path of a unit's piece."""
+        """Return the path of the file that holds the predictions of unit `number`."""
         return self.directory / f"{number:08}.piece"
 
     @contextmanager

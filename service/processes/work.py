@@ -1,7 +1,7 @@
-"""The loop that jobs and predictions of files go through: each is taken, watched, tried again after a while, and ended.
+"""The loop of jobs and predictions of files: takes each from the queue, watches it, and records its end.
 
-A crash, or an error that nobody foresaw, is counted, and the work queued again until there are too many without any
-progress. Other errors of ours fail it; without room it is queued, and goes on after a pause.
+After a crash, or an error that nobody foresaw, the work is queued again, until that has happened too often without
+progress. If the disk is full, it is queued again, and waits for a while. After any other error of our own it fails.
 """
 
 import errno

@@ -26,7 +26,11 @@ _log = logging.getLogger("streamsvm.worker")
 
 
 class Worker:
-    """`setup` is the constructor; `step` does what is due; `shutdown` hands back what runs."""
+    """Runs the jobs and predictions of a data directory: call `step` again and again, at last `shutdown`.
+
+    The constructor locks the directory, and recovers what an earlier worker left running. `shutdown` queues again what
+    still runs.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._store = open_store(settings)

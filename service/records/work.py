@@ -209,8 +209,9 @@ class WorkRecords(Records):
                 set_columns(connection, "jobs", job_id, transitions=[*before, {**last, **because}])
 
     def finish(self, key: str, state: str, models: Sequence[str] = (), kind: Kind = "job", **columns: Any) -> str:
-        """End what runs, and record the models with the ids `models` and `model_id`.
+        """Record the end of a job or prediction, in `state`, and the models that it made.
 
+        models   ids of the models; that of `columns["model_id"]`, the job's own, need not be among them
         columns  any of progress, result, failure, model_id
         The job's own model becomes the next version of the job's `model_name`, if it has one.
         Returns the new state: that of a job is `cancelled` if someone has requested that, whatever the outcome.

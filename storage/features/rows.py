@@ -226,7 +226,7 @@ class FeatureMap:
         return EMPTY
 
     def after(self, _statistics: FeatureStatistics | None, _arrays: Mapping[str, Array]) -> FeatureStatistics | None:
-        """Return the statistics of mapped rows, given the statistics of the rows before; None: they are unknown."""
+        """Return the statistics of the rows that this map makes, from the `statistics` of its input; None: unknown."""
         return None
 
     def renumbered(self, arrays: Mapping[str, Array], _place: Callable[[Array], Array]) -> Mapping[str, Array]:

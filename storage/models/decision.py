@@ -12,10 +12,11 @@ _BATCH = 256  # rows whose kernel values are computed at a time
 
 
 class KernelMachine:
-    """A kernel machine ready to predict, on any thread: support vectors, beta (n_vectors,) or (n_classes, n_vectors).
+    """Predicts with a kernel machine, on any thread.
 
-    It takes 8 bytes for each pair of a vector and a feature that any vector has, and, unless feature numbers exceed
-    DENSE_WIDTH, 4 bytes for each feature number up to the largest.
+    It has support vectors, and beta (n_vectors,) or (n_classes, n_vectors). Memory: 8 bytes for each pair of a vector
+    and a feature that occurs in some vector; also 4 bytes for each feature number from 0 to the largest, if there are
+    at most DENSE_WIDTH of them.
     """
 
     def __init__(self, vectors: SupportVectors, beta: Array) -> None:

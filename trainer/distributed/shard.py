@@ -70,7 +70,10 @@ class ActiveRowExport:
         return np.concatenate([np.empty(0, np.int64), *self._row_ids])
 
     def some(self, windows: Windows, most: int) -> tuple[tuple[bytes, ...], Array]:
-        """Return segments of more active rows, and their ids. All calls together return `most` bytes, or a segment."""
+        """Return the next segments of active rows, about `at_once` bytes, and their rows' ids; none after the last.
+
+        All calls after `forget` together return at most `most` bytes; there is always room for one segment.
+        """
         if self._segments is None:
             self._segments = self._fitting(most, self._packed(windows))
         segments: list[bytes] = []

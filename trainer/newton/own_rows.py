@@ -40,7 +40,7 @@ def row_bytes(n_tasks: int, columns: int) -> int:
 
 
 class RowLabels:
-    """Collects the labels of n rows: `take` all of them, in any order, then ask for `terms`."""
+    """Keeps class code, fold, target and weight of n rows by row id: `take` all rows first, in any order."""
 
     def __init__(self, n_rows: int) -> None:
         self._labels = LabelColumns(np.zeros(n_rows, CODE), np.zeros(n_rows, CODE), NO_COLUMN, NO_COLUMN)

@@ -39,7 +39,7 @@ class Variables:
 
     @property
     def earlier_w(self) -> Array:
-        """An array with the shape of w that may be overwritten during a run of sweeps."""
+        """Memory of w's shape for a copy of an earlier w; a run of sweeps may overwrite it."""
         return self._second_half if self._is_packed else self._scratch_w()
 
     @property

@@ -261,9 +261,10 @@ class OddColumns:
         return [{"code": code, "message": f"{what}: {shown}. {help_}"} for code, what, help_, shown in texts]
 
     def last_values(self, n_columns: int) -> tuple[int, bool]:
-        """Return the number of different values of the last of `n_columns` unnamed columns, and whether they are words.
+        """Return how many different values the last column has in the first rows, and whether these are words.
 
-        The number is 0 if the column makes no features, or has fractions.
+        The columns have no names; `n_columns` is their number. The count is 0 if the last column makes no features, or
+        has a number with a fraction.
         """
         name, words = str(n_columns), self._columns.word_names
         if name in words:

@@ -52,7 +52,7 @@ _Opened = tuple[Any, _Batches]  # the schema, and the function that reads batche
 
 
 def reads(format_: str, scratch: Scratch, limits: InputLimits) -> Read:
-    """Return a function that stores an input of a format of STORED_TABLES in `scratch` and yields `tables` of it."""
+    """Return a function that writes the chunks of a Parquet, Arrow or ORC file to `scratch` and yields its tables."""
 
     def read(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
         with spooled(chunks, scratch) as (file, size):

@@ -106,7 +106,7 @@ class FirstWords:
         self._bytes = 0
 
     def add(self, notes: FirstGrams) -> None:
-        """Store the n-grams of features that have none yet, until MOST_BYTES are used."""
+        """Store the n-grams in `notes` whose feature has no n-gram yet. Store none once MOST_BYTES are exceeded."""
         features = np.where(notes.noted < 0, ~notes.noted, notes.noted)
         new = np.flatnonzero(~self._has_word[features])
         if not len(new) or self._bytes > MOST_BYTES:

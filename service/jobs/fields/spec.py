@@ -131,7 +131,7 @@ class JobSpec(_Fields):
 
     @property
     def loss_kind(self) -> type[Loss]:
-        """The class of the loss, whose attributes say what the loss has."""
+        """The class of the job's loss. Its attributes, such as `is_regression`: see trainer.problem.losses.Loss."""
         return KINDS[self.loss]
 
     @property

@@ -211,7 +211,7 @@ def drop_after(job_dir: Path, number: int) -> None:
 
 
 def drop_all(job_dir: Path) -> None:
-    """Remove the lanes and checkpoints of a job, which begins anew."""
+    """Remove a job's checkpoints and the files of its lanes, the problems that it trains: the job begins anew."""
     shutil.rmtree(job_dir / LANES, ignore_errors=True)
     for slot in SLOTS:
         (job_dir / slot).unlink(missing_ok=True)
@@ -234,7 +234,7 @@ def _about(job_dir: Path, number: int, has_model: bool) -> Mapping[str, Any]:
 
 
 def outcome_of(job_dir: Path, number: int) -> Model:
-    """Read the model of the lane with this number. Raises Crash if it is damaged."""
+    """Read the model with which a lane, one of the problems of a job, has ended. Raises Crash if it is damaged."""
     with _sound(number):
         return read_model(lane_place(job_dir, number) / _OUTCOME)
 

@@ -1,4 +1,4 @@
-"""Computes, before a job runs, the memory that it holds and the blocks of its passes: the arithmetic of estimates."""
+"""Computes, before a job runs, how much memory it will hold and into how many blocks its rows are divided."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -134,7 +134,10 @@ class JobPlan:
 
     @property
     def targets(self) -> dict[str, Any]:
-        """`tolerance`, `relative_gap` and `max_passes` of the next run; lanes that only judge values of C end early."""
+        """`tolerance`, `relative_gap` and `max_passes` of the next run.
+
+        While a search compares values of C these are looser, as that needs no more; kernel machines keep the job's own.
+        """
         own = {name: getattr(self.spec, name) for name in ("tolerance", "relative_gap", "max_passes")}
         if not self.is_searching or self.solver.has_kernel:
             return own
