@@ -104,10 +104,7 @@ def test_what_chance_may_have_made_is_undecided():
     assert is_less([5.0, 5.1, 5.2], [1.0, 2.0, 3.0]) is False
     assert is_less([0.00011] * 3, [0.00014] * 3, 1e-4) is None
     assert is_less([0.5] * 3, [0.5] * 3) is None
-
-
-def test_single_runs_decide_nothing():
-    assert is_less([1.0], [2.0]) is None
+    assert is_less([1.0], [2.0]) is None  # single runs
 
 
 def test_a_few_errors_more_or_less_are_undecided():

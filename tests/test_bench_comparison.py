@@ -16,11 +16,8 @@ def comparison(converged: bool) -> Comparison:
     return Comparison(Prepared(Path(), 1, 1, 1), 1, 1.0, 0.0, jobs=[{LEVEL: job}])
 
 
-def test_the_certificate_counts_in_all_that_a_user_waits_for():
+def test_the_certificate_counts_in_all_that_a_user_waits_for_unless_the_job_certified_less():
     found = comparison(converged=True)
     assert (found.training(LEVEL), found.next_job(LEVEL)) == (Spent(6.0, 12.0), Spent(7.0, 14.0))
-
-
-def test_a_job_that_certified_less_has_not_come_there():
     found = comparison(converged=False)
     assert (found.training(LEVEL), found.next_job(LEVEL)) == (None, None)

@@ -8,10 +8,9 @@ from sklearn.svm import SVC
 from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.bench import jobs
 from tests.bench.machines.bumps import FLIPPED, bumps
-from tests.bench.machines.choose import CS, GAMMAS, best
-from tests.bench.machines.data import HELD_OUT, PARAMETERS, Problem, parted
+from tests.bench.machines.choose import best
+from tests.bench.machines.data import HELD_OUT, Problem, parted
 from tests.bench.machines.machine import Machine, rows_of
-from tests.bench.report import spread
 from tests.contracts.problems import random_problem
 
 C, GAMMA = 4.0, 0.5
@@ -72,17 +71,3 @@ def test_rows_held_out_are_not_trained_on(small):
 
 def test_the_best_pair_is_the_simplest_of_those_as_good():
     assert best([(4.0, 1.0, 0.9), (1.0, 2.0, 0.9), (1.0, 1.0, 0.9), (1.0, 4.0, 0.8)]) == (1.0, 1.0)
-
-
-def test_every_set_has_a_grid_that_its_parameters_are_of():
-    assert GAMMAS.keys() == PARAMETERS.keys()
-    assert all(C in CS and gamma in GAMMAS[name] for name, (C, gamma) in PARAMETERS.items())
-
-
-def test_a_spread_is_a_median_and_half_a_range():
-    assert spread([1.0, 4.0, 2.0]) == "2 ± 1.5"
-    assert spread([0.845, 0.85, 0.84], ".2%") == "84.50% ± 0.50%"
-    assert spread([3.0, 3.0]) == "3"
-    assert spread([1244.2, 1000.0, 3000.0], ".5g") == "1244.2 ± 1000"
-    assert spread([None, None, 1.0]) == "-"
-    assert spread([1.0, 2.0, None]) == "2 ± inf"

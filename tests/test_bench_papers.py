@@ -154,10 +154,6 @@ def test_seeds_decide_only_if_all_say_the_same():
     assert all(agreed(some) is one for some, one in zip(outcomes, (True, False, None, None, None), strict=True))
 
 
-def test_a_run_is_given_up_after_ten_times_the_seconds_of_the_fastest():
-    assert [runs.patience(seconds, 60.0) for seconds in ([], [2.0, 3.0], [0.001], [100.0])] == [60.0, 20.0, 1.0, 60.0]
-
-
 def test_seeds_decide_by_a_paired_test_or_not_at_all():
     assert is_above([1.0, 1.2, 0.9]) is True and is_above([-1.0, -1.2, -0.9]) is False
     assert is_above([1.0, 1.2, -0.9]) is is_above([1.0]) is is_above([]) is is_above([0.0, 0.0]) is None
@@ -237,19 +233,6 @@ def test_a_run_is_made_once_at_a_clean_commit_and_each_time_otherwise(monkeypatc
         monkeypatch.setattr(runs, "commit", lambda measured=measured: measured)
         assert runs.kept("bench", ("a", 1.0), lambda: made.append(1) or {"seconds": 2.0}) == {"seconds": 2.0}
     assert len(made) == 4
-
-
-def test_an_experiment_says_how_long_it_takes_also_if_its_runs_were_kept_from_before(monkeypatch, tmp_path):
-    now = iter([0.0, 0.0, 600.0, 600.0, 600.0, 601.0])
-    monkeypatch.setattr(runs, "TREE", tmp_path)
-    monkeypatch.setattr(runs, "commit", lambda: "abc")
-    monkeypatch.setattr(runs.time, "perf_counter", lambda: next(now))
-
-    def experiment():
-        yield str(runs.kept("bench", (), lambda: 1))
-
-    expected = ["1", "It took 10 minutes."]
-    assert [list(runs.timed(experiment)()) for _ in range(2)] == [expected, expected]
 
 
 def test_rows_of_strings_have_the_weighted_degree_kernel():

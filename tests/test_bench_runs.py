@@ -14,7 +14,7 @@ from tests.bench.commands import Ended, launch
 from tests.bench.commit import has_history, is_ancestor
 from tests.bench.papers.__main__ import PAPERS
 from tests.bench.papers.summary import claims, minutes, summed_up
-from tests.bench.usage import Spent, Stopwatch, core_seconds_below, median_spent
+from tests.bench.usage import Spent, core_seconds_below, median_spent
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 
 RESULTS = (Path(papers.__file__).with_name("RESULTS.md")).read_text()
@@ -51,12 +51,6 @@ def test_outcomes_of_a_run_in_a_group():
     assert small_memory.outcome(ended(1), 0) == "failed with exit code 1"
 
 
-def test_a_row_of_small_memory():
-    attempt = small_memory.Attempt(Spent(2.5, 4.0), 100 << 20, "trained")
-    assert small_memory.line("LIBLINEAR", 640 << 20, attempt) == "| LIBLINEAR | 640 | 2.5 | 4 | 100 | trained |"
-    assert small_memory.line("LIBLINEAR", None, attempt).startswith("| LIBLINEAR | none |")
-
-
 @pytest.mark.skipif(reason_unusable() is not None, reason=str(reason_unusable()))
 @pytest.mark.parametrize(("limit", "words"), [(64 << 20, "killed by the group"), (400 << 20, None)])
 def test_what_a_command_holds_is_charged_to_its_group(limit, words):
@@ -70,22 +64,11 @@ def test_what_a_command_holds_is_charged_to_its_group(limit, words):
         group.remove()
 
 
-def test_spent_adds_up_and_what_is_unknown_stays_so():
-    assert Spent(1.0, 2.0) + Spent(3.0, 4.0) == Spent(4.0, 6.0)
-    assert Spent(3.0, 4.0) - Spent(1.0) == Spent(2.0, None)
-
-
 def test_the_median_counts_none_as_never():
     assert median_spent([Spent(3.0, 1.0), None, Spent(2.0, 5.0)]) == Spent(3.0, 5.0)
     assert median_spent([Spent(3.0), Spent(2.0, 5.0), Spent(1.0, 1.0)]) == Spent(2.0, None)
     assert median_spent([Spent(1.0), None]) is None
     assert median_spent([]) is None
-
-
-def test_laps_of_a_stopwatch():
-    ticks = iter([1.0, 3.0, 6.0, 10.0])
-    watch = Stopwatch(lambda: 7.0, lambda: next(ticks))
-    assert [watch.lap(), watch.lap(), watch.total()] == [Spent(2.0, 0.0), Spent(3.0, 0.0), Spent(9.0, 0.0)]
 
 
 def test_core_seconds_of_a_process_that_lives_and_once_it_has_ended():
@@ -102,13 +85,6 @@ def test_what_a_command_leaves_behind_is_counted():
     ended = launch([sys.executable, "-c", _LEAVE, "-c", _COMPUTE, _SECONDS])
     assert ended.code == 0
     assert ended.spent.core_seconds > 0.9 * _SECONDS
-
-
-@pytest.mark.parametrize("code", [0, 3])
-def test_a_command_tells_its_exit_code_and_what_it_printed(code):
-    ended = launch([sys.executable, "-c", f"print('x' * 3); raise SystemExit({code})"])
-    assert (ended.code, ended.printed) == (code, b"xxx\n")
-    assert ended.spent.seconds > 0
 
 
 def faults(section: str) -> list[str]:

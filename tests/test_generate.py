@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from tests.bench.generate import corpus_of, generate, parse_size
+from tests.bench.generate import corpus_of, generate
 from tests.bench.generate_kernel import scatter, write_fraction, write_integer
 
 SMALL = {"features": 5000, "row_length": 30.0}
@@ -58,11 +58,6 @@ def test_size_is_kept_to_the_row(tmp_path):
     assert len(text[: text[:-1].rindex(b"\n") + 1]) < 200_000
 
 
-def test_size_or_rows_is_needed(tmp_path):
-    with pytest.raises(ValueError, match="size_bytes or rows"):
-        generate(tmp_path / "a")
-
-
 def test_numbers_are_formatted_as_percent_g():
     buffer = np.zeros(64, np.uint8)
     rng = np.random.default_rng(0)
@@ -77,8 +72,3 @@ def test_numbers_are_formatted_as_percent_g():
 def test_ranks_scatter_over_all_features(features):
     corpus = corpus_of(1, features)
     assert sorted(scatter(rank, corpus) for rank in range(features)) == list(range(features))
-
-
-@pytest.mark.parametrize(("text", "size"), [("500MB", 500_000_000), ("2g", 2_000_000_000), ("1.5K", 1500), ("77", 77)])
-def test_sizes_are_decimal(text, size):
-    assert parse_size(text) == size

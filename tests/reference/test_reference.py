@@ -66,17 +66,6 @@ def test_weak_duality(problem, loss):
         assert primal_objective(X, y, w, 1.0, loss) >= dual
 
 
-def test_dcd_starts_where_it_is_told(problem):
-    X, y = problem
-    first = dcd(X, y, 1.0)
-    assert dcd(X, y, 1.0, alpha=first.alpha).sweeps == 0
-
-
-def test_unknown_loss_is_refused(problem):
-    with pytest.raises(ValueError, match="logistic"):
-        dcd(*problem, 1.0, "logistic")
-
-
 def test_a9a_at_the_known_optimum():
     data.require("a9a")
     X, y = data.load_binary("a9a")
@@ -112,11 +101,6 @@ def test_liblinear_orients_towards_the_larger_label(problem):
     assert liblinear.train(X[order], y[order], 1.0, eps=1e-6).w == pytest.approx(w, abs=0.1)
 
 
-def test_liblinear_refuses_a_missing_model(tmp_path, capfd):
-    with pytest.raises(ValueError, match="cannot load"):
-        liblinear.liblinear_predict(tmp_path / "none", sparse.csr_matrix((1, 1)))
-
-
 def test_written_text_reads_back(tmp_path):
     rng = np.random.default_rng(2)
     X = sparse.random(5000, 40, 0.1, "csr", random_state=rng, dtype=np.float32)
@@ -125,7 +109,3 @@ def test_written_text_reads_back(tmp_path):
     back, labels = load_svmlight_file(tmp_path / "a", n_features=40, zero_based=False)
     assert np.array_equal(labels, y)
     assert (back.astype(np.float32) != X).nnz == 0
-
-
-def test_one_vs_rest():
-    assert data.one_vs_rest(np.array([8, 3, 8]), 8).tolist() == [1.0, -1.0, 1.0]
