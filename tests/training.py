@@ -28,6 +28,10 @@ from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, MakeShared, Solver
 from streamsvm.trainer.solvers.streamsvm import streamsvm
 
+# What differs between two runs that are the same: seconds, and how far the reader was at that moment.
+CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
+AHEAD = {"rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows", "read_bytes"}
+
 
 @dataclass
 class Outcome:

@@ -1,6 +1,7 @@
 """Small problems for the contracts, and a dataset's rows read back by a way the trainer does not use."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CacheTooSmall
@@ -54,12 +57,35 @@ def make_dataset(directory: Path, X, y, index_base: IndexBase = 1, seed: int = 0
     return directory
 
 
+def make_blocks(directory: Path, X, y, n_blocks: int) -> Path:
+    """The problem as a dataset of so many blocks at least: rows that are added make new ones."""
+    first, *others = np.array_split(np.arange(len(y)), n_blocks)
+    make_dataset(directory, X[first], y[first])
+    for rows in others:
+        append_rows([libsvm_text(X[rows], y[rows])], directory, InputOptions(index_base=1), InputLimits(), threads=1)
+    return directory
+
+
 def a_dataset(*arguments: Any, **more: Any) -> Any:
     """A module's fixture: the dataset of `random_problem` with these arguments."""
 
     @pytest.fixture(scope="module")
     def dataset(tmp_path_factory):
         return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(*arguments, **more))
+
+    return dataset
+
+
+def in_small_pieces(make: Callable[[Path], Path]) -> Any:
+    """A module's fixture: the dataset that `make` makes in a directory, of many pieces."""
+
+    @pytest.fixture(scope="module")
+    def dataset(tmp_path_factory):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", 256)
+            made = Dataset(make(tmp_path_factory.mktemp("data") / "data"))
+        assert sum(len(made.pieces(block)) for block in range(len(made.manifest.blocks))) > 20
+        return made.directory
 
     return dataset
 

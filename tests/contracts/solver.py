@@ -216,14 +216,8 @@ def check_pass(problem: Exact, progress: PassProgress, alpha, w, before: PassPro
 
 def check_run(run: Path, dataset: Path, passes: int, cache_bytes=None, positive=None, **settings) -> None:
     """Train for some passes and look after each; then close the generator there."""
-    problem = exact(
-        dataset,
-        1.0 if positive is None else positive,
-        settings.get("bias"),
-        settings.get("loss", "hinge"),
-        settings.get("C", 1.0),
-        settings.get("C_negative"),
-    )
+    own = {name: settings[name] for name in ("bias", "loss", "C", "C_negative") if name in settings}
+    problem = exact(dataset, 1.0 if positive is None else positive, **own)
     with solving(run, dataset, cache_bytes, positive, **settings) as session:
         before = None
         for _ in range(passes):
@@ -247,16 +241,8 @@ def check_solver(mode: dict, loss: str, C: float, directory: Path) -> None:
     exactly = is_sound(mode) and (is_fast(mode) or C <= 1.0)
     for passes in (1, 12):
         check_run(directory / f"run{passes}", dataset, passes, **common)
-    found = train(
-        directory / "to the end",
-        dataset,
-        cache_for(mode),
-        tolerance=None,
-        relative_gap=2e-7 if exactly else 1e-2,
-        max_passes=20_000,
-        updates_per_row=8,
-        **common,
-    )
+    ends = {"tolerance": None, "relative_gap": 2e-7 if exactly else 1e-2, "max_passes": 20_000}
+    found = train(directory / "to the end", dataset, cache_for(mode), updates_per_row=8, **ends, **common)
     assert found.result["stop_reason"] == "relative_gap"
     check_certificate(found, exact(dataset, loss=loss, C=C))
     if loss not in SVM_LOSSES:

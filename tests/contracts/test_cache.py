@@ -139,10 +139,7 @@ def test_another_process_reads_it(tmp_path):
         "print(step.number, step.fresh, found.flags.writeable); reader.close()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "cache"), "200000"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", program, str(tmp_path / "cache"), "200000"], capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\n")[0] == "4 (9,) False"
     writer.close()

@@ -12,14 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_compiled_and_plain_agree_to_the_bit():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.contracts.digests"],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, plain = [sys.executable, "-m", "tests.contracts.digests"], {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, env=plain, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     pairs = (line.split(" ", 1) for line in done.stdout.splitlines())
     assert digests() == {name: digest for digest, name in pairs}

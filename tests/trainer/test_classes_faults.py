@@ -6,11 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffle
 import streamsvm.reader.stream.arrivals
-from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.run.checkpoint import newest_checkpoint
-from tests.contracts.problems import make_dataset
+from tests.contracts.problems import in_small_pieces, make_dataset
 from tests.contracts.solver import solving
 from tests.trainer.test_classes import JOINT, check, primal_and_dual
 from tests.trainer.test_lanes import classes, stored
@@ -23,23 +21,9 @@ N_CLASSES, REFUSALS = 5, 6
 FOLD = {"folds": 2, "number": 1}
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """A dataset of many pieces."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
-        path = make_dataset(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500))
-    assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
-    return path
-
-
-@pytest.fixture(scope="module")
-def heavy(tmp_path_factory):
-    """The same with weights."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
-        weight = np.random.default_rng(1).choice([0.0, 0.5, 2.5], 500)
-        return weighted(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500), weight)
+WEIGHT = np.random.default_rng(1).choice([0.0, 0.5, 2.5], 500)
+dataset = in_small_pieces(lambda directory: make_dataset(directory, *classes(N_CLASSES, 500)))
+heavy = in_small_pieces(lambda directory: weighted(directory, *classes(N_CLASSES, 500), WEIGHT))
 
 
 @pytest.fixture(autouse=True)

@@ -58,17 +58,8 @@ def check(loss, dataset, run, optimum, **settings):
     """
     if loss in REGRESSION:
         settings["epsilon"] = EPSILON
-    found = train(
-        run,
-        dataset,
-        24 << 20,
-        solver="dcd",
-        loss=loss,
-        tolerance=None,
-        relative_gap=4e-7,
-        max_passes=20_000,
-        **settings,
-    )
+    ends = {"tolerance": None, "relative_gap": 4e-7, "max_passes": 20_000}
+    found = train(run, dataset, 24 << 20, solver="dcd", loss=loss, **ends, **settings)
     assert found.result["stop_reason"] == "relative_gap"
     certificate = found.result["certificate"]
     assert certificate["relative_duality_gap"] <= 4e-7

@@ -100,21 +100,13 @@ def test_every_linear_solver_trains_on_mapped_rows(stored, tmp_path, solver):
 
 def test_pegasos_steps_on_mapped_rows(stored, tmp_path):
     for update in ("row", "block"):
-        mapped, other = both(
-            stored,
-            tmp_path / update,
-            ["unit", "pairs"],
-            solver="pegasos",
-            update=update,
-            max_passes=300,
-            tolerance=None,
-        )
+        settings = {"solver": "pegasos", "update": update, "max_passes": 300, "tolerance": None}
+        mapped, other = both(stored, tmp_path / update, ["unit", "pairs"], **settings)
         assert P(mapped) == pytest.approx(P(other), rel=0.02)
 
 
 @pytest.mark.parametrize(
-    ("loss", "solver"),
-    [*((loss, "streamsvm") for loss in LOSSES), ("logistic", "dcd"), ("epsilon_insensitive", "dcd")],
+    ("loss", "solver"), [*((loss, "streamsvm") for loss in LOSSES), ("logistic", "dcd"), ("epsilon_insensitive", "dcd")]
 )
 def test_every_loss(stored, tmp_path, loss, solver):
     mapped, other = both(stored, tmp_path, ["scale", "pairs"], loss=loss, solver=solver, tolerance=1e-8)

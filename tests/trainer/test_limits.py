@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffle as shuffle
 import streamsvm.trainer.updates.limits as limits_module
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.trainer.solvers import SOLVERS
 from streamsvm.trainer.updates.limits import GRACE_SECONDS, JobLimits
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import in_small_pieces, make_dataset, random_problem
 from tests.contracts.solver import PLAIN, cache_for, is_sound, name_of
 from tests.training import Turns, train
 
@@ -20,12 +19,7 @@ OTHERS = [
 WAYS = [*PLAIN, *OTHERS, {"solver": "pegasos", "update": "block"}]
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """A dataset of many pieces."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "PIECE_WORDS", 256)
-        return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
+dataset = in_small_pieces(lambda directory: make_dataset(directory, *random_problem(500)))
 
 
 class Late(Turns):

@@ -83,16 +83,9 @@ def test_a_sweep_brings_every_row_once_with_others_each_time():
 
 
 def test_rows_without_values_fill_it_too():
-    empty = np.empty(0, np.int32)
-    many = 50_000
-    rows = plain_segment(
-        np.arange(many),
-        np.ones(many),
-        np.zeros(many),
-        np.zeros(many + 1, np.int32),
-        empty,
-        empty.astype(np.float32),
-    )
+    many, empty = 50_000, np.empty(0, np.int32)
+    indptr = np.zeros(many + 1, np.int32)
+    rows = plain_segment(np.arange(many), np.ones(many), np.zeros(many), indptr, empty, empty.astype(np.float32))
     mixture = Mixture()
     for _ in range(SEGMENTS):
         assert not mixture.is_rich

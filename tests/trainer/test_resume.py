@@ -10,12 +10,10 @@ from math import inf
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffle
 import streamsvm.reader.stream.arrivals
 import streamsvm.trainer.checkpoints
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.stream.process import Reader
-from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CheckpointUnsound
 from streamsvm.storage.models.support_vectors import packed, published_machine
 from streamsvm.storage.run.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
@@ -23,7 +21,7 @@ from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.shared_state import HandedBack
 from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts import bracketing
-from tests.contracts.problems import make_dataset, random_problem, weighted_text
+from tests.contracts.problems import in_small_pieces, make_dataset, random_problem, weighted_text
 from tests.contracts.solver import (
     MODES,
     cache_for,
@@ -35,7 +33,7 @@ from tests.contracts.solver import (
     is_sound,
     name_of,
 )  # fmt: skip
-from tests.training import Outcome, Turns, open_state_of, to_the_end, write_run
+from tests.training import CLOCKS, Outcome, Turns, open_state_of, to_the_end, write_run
 
 PASSES = 3  # the first has as many sections as there are kills
 WITHOUT_ALPHA = [
@@ -52,7 +50,7 @@ WAYS = [
     *(({"solver": "streamsvm"}, loss) for loss in SOLVERS["streamsvm"].losses if loss != "hinge"),
     ({"solver": "dcd"}, "logistic"),
 ]
-CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds", "merging_seconds", "visiting_seconds"}
+SECONDS = CLOCKS | {"merging_seconds", "visiting_seconds"}
 READ_AGAIN = {"rows_streamed", "evicted_rows", "resident_rows", "resident_bytes"}  # by those who read the data once
 
 
@@ -60,14 +58,7 @@ class Killed(BaseException):
     """The trainer is no more."""
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """A dataset of many pieces."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
-        path = make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
-    assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
-    return path
+dataset = in_small_pieces(lambda directory: make_dataset(directory, *random_problem(500)))
 
 
 @pytest.fixture(autouse=True)
@@ -136,12 +127,12 @@ def told(machine):
 
 def comparable(done, mode):
     reads_again = is_resident(mode) or "holds_all" in mode or SOLVERS[mode["solver"]].rereads
-    names = CLOCKS | READ_AGAIN if reads_again else CLOCKS
+    names = SECONDS | READ_AGAIN if reads_again else SECONDS
     # Each attempt says once in which way it is slower.
     names = names | {"slowdowns"}
     kept = {name: value for name, value in done.items() if name not in names}
     if "sweeps" in kept:
-        of_sweeps = [{name: value for name, value in sweep.items() if name not in CLOCKS} for sweep in kept["sweeps"]]
+        of_sweeps = [{name: value for name, value in sweep.items() if name not in SECONDS} for sweep in kept["sweeps"]]
         kept["sweeps"] = of_sweeps
     # As text: nan is like nan.
     return json.dumps(kept)

@@ -10,9 +10,7 @@ dataset = a_dataset(500)
 
 
 @pytest.mark.parametrize(
-    ("at", "codes"),
-    [(1, [["disk_failed"], [], []]), (10**9, [[], [], []])],
-    ids=["in the first pass", "never"],
+    ("at", "codes"), [(1, [["disk_failed"], [], []]), (10**9, [[], [], []])], ids=["in the first pass", "never"]
 )
 def test_in_the_pass_it_happened(tmp_path, dataset, at, codes):
     assert told(tmp_path, dataset, fails_at("append", at)) == codes

@@ -82,12 +82,8 @@ def content(parts):
         rows = part.with_indices
         for k, row_id in enumerate(rows.row_id.tolist()):
             own = slice(rows.indptr[k], rows.indptr[k + 1])
-            columns = [
-                rows.class_code,
-                rows.fold,
-                rows.Qii,
-                *(each for each in (rows.target, rows.weight) if len(each)),
-            ]
+            optional = (each for each in (rows.target, rows.weight) if len(each))
+            columns = [rows.class_code, rows.fold, rows.Qii, *optional]
             pairs = sorted(zip(rows.indices[own].tolist(), rows.values[own].tolist(), strict=True))
             found[row_id] = [float(each[k]) for each in columns], [pair for pair in pairs if pair[1]]
     return found

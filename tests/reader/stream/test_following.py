@@ -76,12 +76,8 @@ def follow(tmp_path, monkeypatch):
         # Turns are taken, so the pace is fixed; what the plan says does not depend on it.
         spec = JobSpec(**{"dataset": "test", "bias": None, "pace": "fixed", "cache_bytes": cache_bytes, **settings})
         (tmp_path / "checkpoints").mkdir(exist_ok=True)
-        prepare_run(
-            tmp_path / "run",
-            plan_arriving(spec, width, plan_cache(cache_bytes, 1), 2, n_rows),
-            feed.final,
-            tmp_path / "checkpoints",
-        )
+        plan = plan_arriving(spec, width, plan_cache(cache_bytes, 1), 2, n_rows)
+        prepare_run(tmp_path / "run", plan, feed.final, tmp_path / "checkpoints")
         monkeypatch.setattr(Reader, "_wait", lambda _reader: feed.next())
         readers.append(Reader(tmp_path / "run"))
         return readers[-1]

@@ -18,7 +18,7 @@ from streamsvm.storage.run.state import open_state
 from tests.contracts.problems import a_dataset, libsvm_text, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE
 from tests.end_to_end.service import is_running
-from tests.training import Outcome, train, write_run
+from tests.training import AHEAD, CLOCKS, Outcome, train, write_run
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 60
@@ -45,17 +45,6 @@ def run_processes(run: Path, dataset: Path, **settings) -> Outcome:
     *passes, last = [json.loads(line) for line in output.splitlines()]
     chosen = json.loads((run / "run.json").read_text())["trainer"]
     return Outcome(passes, last["result"], open_state(run, chosen["n_rows"], chosen["width"]))
-
-
-CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds"}
-AHEAD = {
-    "rows_streamed",
-    "rows_screened",
-    "resident_rows",
-    "resident_bytes",
-    "evicted_rows",
-    "read_bytes",
-}  # the reader's, at that moment
 
 
 @pytest.mark.parametrize("solver", ["streamsvm", "streamsvm_paper"])

@@ -46,23 +46,9 @@ class Simulated:
         added = {next(self.ids): data for data in fresh}
         self.residents.advance(eviction.retired, repacked, added)
         self.number += 1
-        live = self.live
-        step = Step(
-            self.number,
-            N_ROWS,
-            10,
-            pass_,
-            0,
-            0,
-            0,
-            0,
-            0,
-            False,
-            False,
-            (0.0,),
-            tuple(added),
-            tuple(k for k in live if k not in added),
-        )
+        others = tuple(k for k in self.live if k not in added)
+        figures = (0, 0, 0, 0, 0)
+        step = Step(self.number, N_ROWS, 10, pass_, *figures, False, False, (0.0,), tuple(added), others)
         self.cache.commit(step, {**repacked, **added}, eviction.retired)
         return np.arange(first, self.next_row), eviction
 

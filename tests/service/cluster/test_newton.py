@@ -6,11 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.process import leave_checkpoint, model_of
 from streamsvm.service.cluster.rounds.newton import equations_here
@@ -19,7 +15,7 @@ from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.checkpoints import CheckpointSlots
 from streamsvm.trainer.distributed.messages import Activity
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
-from tests.contracts.problems import libsvm_text, make_dataset
+from tests.contracts.problems import make_blocks
 from tests.reference.newton import Problem, primal
 from tests.service.cluster.coordinating import Around, coordinate, input_w
 
@@ -38,13 +34,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory, problem):
-    X, y = problem
-    texts = [libsvm_text(sparse.csr_matrix(X[some]), y[some]) for some in np.array_split(np.arange(N), BLOCKS)]
-    first = np.array_split(np.arange(N), BLOCKS)[0]
-    directory = make_dataset(tmp_path_factory.mktemp("data") / "dataset", sparse.csr_matrix(X[first]), y[first])
-    for text in texts[1:]:
-        append_rows([text], directory, InputOptions(index_base=1), InputLimits(), threads=1)
-    return directory
+    return make_blocks(tmp_path_factory.mktemp("data") / "dataset", *problem, BLOCKS)
 
 
 @pytest.fixture(autouse=True)

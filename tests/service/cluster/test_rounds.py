@@ -12,9 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.process import Reporter
 from streamsvm.service.cluster.rounds.convergence import best_step
@@ -24,7 +21,7 @@ from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.distributed.messages import Activity, Change
-from tests.contracts.problems import libsvm_text, make_dataset, random_problem
+from tests.contracts.problems import make_blocks, random_problem
 from tests.service.cluster.coordinating import Around, coordinate, input_w
 
 MACHINES = SimpleNamespace(node=lambda number: f"node{number}", is_lost=lambda _: False)
@@ -37,13 +34,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory, problem):
-    """Of eight blocks: rows that are added make new ones."""
-    X, y = problem
-    directory = make_dataset(tmp_path_factory.mktemp("data") / "dataset", X[:75], y[:75])
-    for start in range(75, 600, 75):
-        text = libsvm_text(X[start : start + 75], y[start : start + 75])
-        append_rows([text], directory, InputOptions(index_base=1), InputLimits(), threads=1)
-    return directory
+    return make_blocks(tmp_path_factory.mktemp("data") / "dataset", *problem, 8)
 
 
 def objective(X, y, w, C, loss):
@@ -96,8 +87,7 @@ def test_a_lane_takes_as_many_rounds_as_alone_after_the_others_have_converged(da
 
 def test_a_pool_with_room_for_some_of_the_rows(tmp_path):
     X, y = random_problem(n_rows=6000, n_features=2000, row_length=60, seed=4)
-    dataset = make_dataset(tmp_path / "dataset", X[:3000], y[:3000])
-    append_rows([libsvm_text(X[3000:], y[3000:])], dataset, InputOptions(index_base=1), InputLimits(), threads=1)
+    dataset = make_blocks(tmp_path / "dataset", X, y, 2)
     done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-4, pool_bytes=1 << 20)
     assert done.convergence.stop_reason == "relative_gap"
     P = objective(X, y, input_w(dataset, done.w[:, 0]), 1.0, "hinge")
@@ -308,11 +298,8 @@ def test_a_change_is_sent_whole_or_by_place_whichever_is_smaller(shape, share):
 def done(tmp_path_factory):
     """The coordinator of a job of one round."""
     directory = tmp_path_factory.mktemp("job")
-    X, y = random_problem(300)
-    make_dataset(directory / "data", X[:150], y[:150])
-    text = libsvm_text(X[150:], y[150:])
-    append_rows([text], directory / "data", InputOptions(index_base=1), InputLimits(), threads=1)
-    return coordinate(directory / "data", directory, 2, max_passes=1, relative_gap=None)[0]
+    dataset = make_blocks(directory / "data", *random_problem(300), 2)
+    return coordinate(dataset, directory, 2, max_passes=1, relative_gap=None)[0]
 
 
 def told(line):
