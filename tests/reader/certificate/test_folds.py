@@ -16,14 +16,8 @@ from tests.features import constant
 
 def piece(labels, first_row=0, group=None, weight=None):
     n_rows = len(labels)
-    rows = Rows(
-        np.array(labels, float),
-        np.arange(n_rows + 1, dtype=np.int64),
-        np.zeros(n_rows, np.int32),
-        np.ones(n_rows, np.float32),
-        weight=weight,
-        group=group,
-    )
+    indptr, indices = np.arange(n_rows + 1, dtype=np.int64), np.zeros(n_rows, np.int32)
+    rows = Rows(np.array(labels, float), indptr, indices, np.ones(n_rows, np.float32), weight, group)
     return Piece(rows, np.ones(n_rows), first_row)
 
 

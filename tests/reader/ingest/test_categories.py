@@ -11,9 +11,9 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
-from tests.reader.parsers.test_csv_mixed import feature_names
+from tests.contracts.problems import stored_rows
+from tests.reader.parsers.test_csv_mixed import as_dicts, feature_names
 from tests.refusals import refused
 
 FIRST = b"label,proto,size\n1,tcp,1\n-1,udp,2\n"
@@ -21,17 +21,9 @@ FIRST = b"label,proto,size\n1,tcp,1\n-1,udp,2\n"
 
 def stored(directory) -> list[tuple[float, dict[str, float]]]:
     """Labels and named features of all rows."""
-    dataset, found = Dataset(directory), []
-    assert dataset.manifest.input is not None
-    names = feature_names(dataset.manifest.input)
-    for number in range(len(dataset.manifest.blocks)):
-        for location in dataset.pieces(number):
-            rows = dataset.piece(location).rows
-            for k, label in enumerate(rows.label.tolist()):
-                row = slice(rows.indptr[k], rows.indptr[k + 1])
-                features = [names[f - dataset.manifest.index_base] for f in rows.indices[row].tolist()]
-                found.append((label, dict(zip(features, rows.values[row].tolist(), strict=True))))
-    return sorted(found, key=repr)
+    (rows, _), manifest = stored_rows(directory), read_manifest(directory)
+    features = as_dicts(rows, feature_names(manifest.input), manifest.index_base)
+    return sorted(zip(rows.label.tolist(), features, strict=True), key=repr)
 
 
 def append(directory, text: bytes, **options):

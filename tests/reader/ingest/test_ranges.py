@@ -3,10 +3,7 @@
 import gzip
 import io
 import json
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pandas
@@ -25,9 +22,9 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.fetch import Share
 from streamsvm.reader.sources.files import list_files
 from streamsvm.storage.blocks.manifest import read_manifest
+from tests.reader.ingest.test_run import run_command
 from tests.refusals import refused
 
-ROOT = Path(__file__).resolve().parents[3]
 SVM = b"".join(b"%d 1:%d 3:0.5\n" % (k % 2, k + 1) for k in range(200))
 
 
@@ -231,22 +228,14 @@ def test_all_together_are_held_to_the_limits(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def command(directory, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "streamsvm.reader.ingest.run", directory, *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    return done.returncode, json.loads(done.stdout or b"null"), done.stderr
-
-
 def test_the_command(tmp_path):
     folder = fill(tmp_path / "in", SVM, SVM)
-    code, said, _ = command(tmp_path / "data", "--source", f"{folder}/part-0", "--source", f"file://{folder}/part-1")
-    assert (code, said["rows"]) == (0, 400)
-    code, said, _ = command(tmp_path / "other", "--source", f"{folder}/none*")
-    assert (code, said["problem"]["code"]) == (1, "source_empty") and said["problem"]["hint"]
+    sources = ("--source", f"{folder}/part-0", "--source", f"file://{folder}/part-1")
+    done = run_command(tmp_path / "data", b"", *sources)
+    assert (done.returncode, json.loads(done.stdout)["rows"]) == (0, 400)
+    done = run_command(tmp_path / "other", b"", "--source", f"{folder}/none*")
+    problem = json.loads(done.stdout)["problem"]
+    assert (done.returncode, problem["code"]) == (1, "source_empty") and problem["hint"]
 
 
 @pytest.mark.parametrize(

@@ -119,29 +119,6 @@ def test_rows_longer_than_a_bucket(tmp_path, n_rows):
     assert sorted(rows.label.tolist()) == list(range(n_rows))
 
 
-@pytest.mark.parametrize(
-    ("text", "index_base", "found", "n_features"),
-    [
-        (b"1 0:1 5:1\n", "auto", 0, 6),
-        (b"1 1:1 5:1\n", "auto", 1, 5),
-        (b"1 1:1 5:1\n", 0, 0, 6),
-        (b"1 3:1\n", 1, 1, 3),
-        (b"1\n-1\n", "auto", 1, 0),
-        (b"1 0:0 5:1\n", "auto", 0, 6),
-        (b"1 2:1 9:0\n", "auto", 1, 9),
-    ],
-)
-def test_index_base(tmp_path, text, index_base, found, n_features):
-    manifest = ingest([text], tmp_path / "data", InputOptions(index_base=index_base))
-    assert (manifest.index_base, manifest.n_features) == (found, n_features)
-
-
-def test_oddities_are_counted(tmp_path):
-    manifest = ingest([b"# note\n1 1:1 2:0\n\n-1\n1 # end\n"], tmp_path / "data")
-    assert manifest.n_rows == 3
-    assert manifest.counters == {"explicit_zeros": 1, "empty_rows": 2, "blank_lines": 1, "comment_lines": 1}
-
-
 def test_compressed_input_counts_its_own_bytes(tmp_path):
     data = zstandard.ZstdCompressor().compress(b"1 1:1\n" * 1000)
     manifest = ingest([data], tmp_path / "data")
@@ -249,12 +226,8 @@ def test_its_pieces_can_be_read_while_it_runs(tmp_path):
 
 
 def run_command(directory, data: bytes, *options):
-    return subprocess.run(
-        [sys.executable, "-m", "streamsvm.reader.ingest.run", str(directory), *options],
-        input=data,
-        cwd=ROOT,
-        capture_output=True,
-    )
+    command = [sys.executable, "-m", "streamsvm.reader.ingest.run", str(directory), *options]
+    return subprocess.run(command, input=data, cwd=ROOT, capture_output=True)
 
 
 def test_command(tmp_path):

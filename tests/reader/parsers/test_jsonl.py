@@ -49,12 +49,7 @@ def test_rows_are_those_of_the_objects(size):
 
 
 def test_keys_in_any_order_missing_keys_and_null_are_values_of_their_columns():
-    rows = [
-        '{"a":1,"label":0,"w":"red"}',
-        "",
-        '{"label":1,"a":null}',
-        '\t{"w":"two\\nlines","a":2.5,"label":0} ',
-    ]
+    rows = ['{"a":1,"label":0,"w":"red"}', "", '{"label":1,"a":null}', '\t{"w":"two\\nlines","a":2.5,"label":0} ']
     parser, found = read(lines_of(rows), categorical="all", missing="zero", label_type="number")
     assert found.label.tolist() == [0, 1, 0] and found.values.tolist() == [1, 1, 1, 2.5, 1]
     assert parser.input["dictionary"] == {"w": {"red": 0, "": 1, "two\nlines": 2}}
@@ -78,10 +73,8 @@ def test_large_and_exact_numbers():
         ('{"a":1,"b":2,"label":NaN}', "not_json"),
         ('{"a":1,"b":2,"label":1', "not_json"),
         ("[1, 2]", "not_json"),
-        ("7", "not_json"),
         ('{"a":"\udcff"}', "not_json"),
         ('{"a":1,"b":[2],"label":1}', "nested_value"),
-        ('{"a":1,"b":{"c":2},"label":1}', "nested_value"),
         ('{"a":1,"b":2,"label":1,"late":3}', "late_key"),
         ('{"a":1,"label":1}', "missing_value"),
         ('{"a":1,"b":"word","label":1}', "not_numeric"),

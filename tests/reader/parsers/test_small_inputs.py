@@ -60,11 +60,8 @@ def test_a_line_without_quotes_has_the_fields_and_places_that_it_has_with_one(de
 
 
 def test_fields_beyond_those_that_are_wanted_are_not_taken_apart():
-    assert split_count(b"," * 100_000) == split_count(b"," * 100_000 + b'""') == 4
-
-
-def split_count(line: bytes) -> int:
-    return len(FieldReader(b",").split(line, 3))
+    split = FieldReader(b",").split
+    assert len(split(b"," * 100_000, 3)) == len(split(b"," * 100_000 + b'""', 3)) == 4
 
 
 @pytest.mark.parametrize("fields", [b",", b"1,"])

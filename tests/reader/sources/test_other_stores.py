@@ -20,6 +20,7 @@ from tests.end_to_end.service import wait_for
 
 pytestmark = pytest.mark.slow
 TEXT = b"".join(b"%d 1:%d 3:0.5\n" % (2 * (k % 2) - 1, k + 1) for k in range(1000))
+_INGEST = [sys.executable, "-m", "streamsvm.reader.ingest.run"]
 _GOOGLE = """
 import sys, threading
 from gcp_storage_emulator.server import create_server
@@ -87,14 +88,7 @@ def test_files_of_a_store_are_read_and_what_is_wrong_is_told(request, tmp_path, 
     environment = os.environ | request.getfixturevalue(store)
 
     def ingest(url):
-        command = [
-            sys.executable,
-            "-m",
-            "streamsvm.reader.ingest.run",
-            tmp_path / "dataset",
-            "--source",
-            f"{scheme}://{url}",
-        ]
+        command = [*_INGEST, tmp_path / "dataset", "--source", f"{scheme}://{url}"]
         return json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False).stdout)
 
     assert ingest("bucket/part-*")["rows"] == 2000
@@ -109,14 +103,7 @@ def test_files_of_a_store_are_read_and_what_is_wrong_is_told(request, tmp_path, 
 def test_a_key_that_is_wrong_is_not_let_in(azure, tmp_path):
     other = base64.b64encode(b"x" * 64).decode()
     wrong = {name: value.replace(_KEY, other) for name, value in azure.items()}
-    command = [
-        sys.executable,
-        "-m",
-        "streamsvm.reader.ingest.run",
-        tmp_path / "dataset",
-        "--source",
-        "az://bucket/part-0",
-    ]
+    command = [*_INGEST, tmp_path / "dataset", "--source", "az://bucket/part-0"]
     done = subprocess.run(command, env=os.environ | wrong, capture_output=True, check=False)
     assert json.loads(done.stdout)["problem"]["code"] == "source_denied"
     assert other.encode() not in done.stdout + done.stderr

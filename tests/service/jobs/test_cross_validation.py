@@ -160,8 +160,7 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
     """Whoever asks for it: the figures, the C that wins, the models."""
     plan, fitted = left_by(tmp_path, *problem(3)), []
     monkeypatch.setattr(
-        "streamsvm.service.jobs.lanes.outcome.fit_sigmoid",
-        lambda *given: fitted.append(given) or fit_sigmoid(*given),
+        "streamsvm.service.jobs.lanes.outcome.fit_sigmoid", lambda *given: fitted.append(given) or fit_sigmoid(*given)
     )
     found = cross_validation(plan, tmp_path, len(plan.lanes))
     assert found.view["selected_C"] in VALUES

@@ -41,8 +41,11 @@ ENDED = steps("queued", "running", "succeeded"), [*passes(1, 2, 3), {"result": {
 TOLD = ["state", "state", "pass", "pass", "pass", "state"]
 
 
-def test_the_passes_lie_between_the_beginning_of_their_attempt_and_its_end(news):
-    assert kinds(news(*ENDED, Place(0))) == TOLD
+def test_the_passes_lie_between_the_beginning_of_their_attempt_and_its_end_and_numbers_grow(news):
+    found = news(*ENDED, Place(0))
+    numbers = [event.number for event in found]
+    assert kinds(found) == TOLD and numbers == sorted(set(numbers)) and numbers[0] > 0
+    assert kinds(news(steps("queued", "cancelled"), [], Place(0))) == ["state", "state"]
 
 
 @pytest.mark.parametrize("seen", range(len(TOLD) + 1))
@@ -60,21 +63,11 @@ def test_who_stays_is_told_what_is_new(news):
     assert kinds(news(*ENDED, place)) == ["state"]
 
 
-def test_numbers_grow(news):
-    numbers = [event.number for event in news(*ENDED, Place(0))]
-    assert numbers == sorted(set(numbers))
-    assert numbers[0] > 0
-
-
 def test_another_attempt_tells_its_passes_again(news):
     place = Place(0)
     news(steps("queued", "running"), passes(1, 2, 3), place)
     again = steps("queued", "running", "queued", "running")
     assert kinds(news(again, passes(1), place)) == ["state", "state", "pass"]
-
-
-def test_a_job_that_never_ran(news):
-    assert kinds(news(steps("queued", "cancelled"), [], Place(0))) == ["state", "state"]
 
 
 def test_a_long_history_comes_in_parts_also_where_a_line_is_longer_than_a_part(news, monkeypatch):

@@ -20,11 +20,7 @@ STEADY = [
     {}, {"loss": "squared_hinge"}, {"C": 3.0}, {"solver_options": {"screening": None, "updates_per_row": 1.0}},
     {"bias": 1.0},
 ]  # fmt: skip
-NEEDS_ALL = [
-    {"class_weight": {"1": 2.0}},
-    {"pace": "fixed"},
-    {"solver": "streamsvm_paper"},
-]
+NEEDS_ALL = [{"class_weight": {"1": 2.0}}, {"pace": "fixed"}, {"solver": "streamsvm_paper"}]
 
 
 @pytest.mark.parametrize("fields", STEADY, ids=str)
@@ -55,11 +51,8 @@ def following(tmp_path):
     staging = Staging(tmp_path / "data")
     staging.write(0, random_rows(20))
     spec = JobSpec(dataset="test", cache_bytes=SMALLEST_CACHE)
-    prepare_run(
-        tmp_path / "run",
-        plan_arriving(spec, 10_000, plan_cache(SMALLEST_CACHE, 1), cores=2, most_rows=1000),
-        staging.final,
-    )
+    plan = plan_arriving(spec, 10_000, plan_cache(SMALLEST_CACHE, 1), cores=2, most_rows=1000)
+    prepare_run(tmp_path / "run", plan, staging.final)
     run = ProcessRun(tmp_path / "run", tmp_path, stall_seconds=60)
     run.start()
     yield staging, run

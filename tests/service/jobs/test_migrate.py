@@ -96,12 +96,6 @@ def test_no_field_that_is_gone_is_there():
     assert not GONE.keys() & migrate(STORED).keys()
 
 
-def test_what_this_version_stores_it_reads():
-    spec = parse_spec({"dataset": "d", "C": 2, "bias": 1.0, "labels": {"team": "ads"}})
-    assert read_spec(spec.model_dump()) == spec
-    assert read_spec(parse_spec({"dataset": "d"}).model_dump()) == parse_spec({"dataset": "d"})
-
-
 @pytest.mark.parametrize("stored", [{}, {"tolerance": 1e-3}, {"tolerance": 1e-3, "relative_gap": None}])
 def test_a_job_from_before_the_relative_gap_was_the_default_ends_by_its_tolerance(stored):
     assert read_spec({"dataset": "d", **stored}) == parse_spec({"dataset": "d", "tolerance": 1e-3, "bias": None})

@@ -56,6 +56,16 @@ def left(history, limits=None, lane=LANE, **page):
     return eta_seconds(values, lane, limits or spec(), history)
 
 
+def shown_of(tmp_path, **values) -> dict:
+    """What is shown of a control page with these values."""
+    control = create_state(tmp_path, 100, 6).control
+    for name, value in values.items():
+        control[name] = value
+    found = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
+    json.dumps(found, allow_nan=False)
+    return found
+
+
 def test_progress_has_every_figure_that_is_declared(tmp_path):
     found = progress(create_state(tmp_path, 60, 41).control, LANE, spec(), 3, [])
     assert {figure.name for figure in FIGURES.values() if figure.group != "waits"} <= found.keys()
@@ -63,14 +73,22 @@ def test_progress_has_every_figure_that_is_declared(tmp_path):
     assert {name: found[name] for name in counters} == dict.fromkeys(counters, 0)
 
 
-def test_no_telling_before_two_passes():
-    assert left([]) is None
-    assert left(passes(1.0)) is None
-
-
-def test_a_gap_that_falls_tenfold_a_pass_has_as_many_passes_left_as_digits():
-    assert left(passes(1.0, 0.1), spec(tolerance=1e-3)) == pytest.approx(20)
-    assert left(passes(1e4, 1e3, 1e2, 10.0, 1.0), spec(tolerance=1e-3)) == pytest.approx(30)
+@pytest.mark.parametrize(
+    ("gaps", "limits", "seconds"),
+    [
+        ((), {}, None),
+        ((1.0,), {}, None),  # two passes tell a rate
+        ((1.0, 0.1), {"tolerance": 1e-3}, 20),  # as many passes as digits
+        ((1e4, 1e3, 1e2, 10.0, 1.0), {"tolerance": 1e-3}, 30),
+        ((1.0, 0.999), {"max_passes": 5}, 30),  # never more passes than are left
+        ((1.0, 0.1), {"tolerance": 1e-9, "max_passes": 2}, 0),
+        ((1.0, 1e-9), {"tolerance": None, "max_passes": 4}, 20),
+        ((1.0, 0.999), {"tolerance": 1e-3, "max_seconds": 45}, 25),  # nor longer than it may take
+        ((1.0, 0.1), {"tolerance": 1e-3, "C": "auto"}, None),  # a search: nobody knows
+    ],
+)
+def test_the_seconds_left_follow_from_the_rate_and_the_limits(gaps, limits, seconds):
+    assert left(passes(*gaps), spec(**limits)) == (seconds if seconds is None else pytest.approx(seconds))
 
 
 def test_a_job_that_has_to_reach_both_takes_as_long_as_the_farther_one():
@@ -81,29 +99,17 @@ def test_a_job_that_has_to_reach_both_takes_as_long_as_the_farther_one():
     assert left(passes(1.0, 0.1), spec(tolerance=1e-3, relative_gap=1e-5)) == pytest.approx(980)
 
 
-def test_never_more_than_the_passes_that_are_left():
-    assert left(passes(1.0, 0.999), spec(max_passes=5)) == pytest.approx(30)
-    assert left(passes(1.0, 0.1), spec(tolerance=1e-9, max_passes=2)) == 0
-
-
 @pytest.mark.parametrize("gaps", [(1.0, 1.0), (1.0, 2.0), (0.0, 0.0), (float("inf"), 1.0)])
 def test_a_gap_that_does_not_fall_leaves_the_bound(gaps):
     seconds = left(passes(*gaps), spec(max_passes=10))
     assert 0 <= seconds <= 80
 
 
-def test_no_tolerance_runs_to_the_last_pass():
-    assert left(passes(1.0, 1e-9), spec(tolerance=None, max_passes=4)) == pytest.approx(20)
-
-
 def test_nothing_of_a_pass_is_shown_before_one_is_finished(tmp_path):
-    control = create_state(tmp_path, 100, 6).control
-    control["pass"], control["block"], control["rows_streamed"] = 1, 2, 40
-    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
+    shown = shown_of(tmp_path, **{"pass": 1, "block": 2, "rows_streamed": 40})
     assert (shown["pass"], shown["block"], shown["blocks"], shown["rows_streamed"]) == (1, 2, 3, 40)
     unknown = ("gap", "m_plus", "m_minus", "dual_objective", "primal_bound", "relative_gap_bound", "eta_seconds")
     assert {shown[name] for name in unknown} == {None}
-    json.dumps(shown, allow_nan=False)
 
 
 def test_lanes_to_come_are_taken_to_last_as_long_as_the_others():
@@ -119,14 +125,6 @@ def test_lanes_to_come_are_taken_to_last_as_long_as_the_others():
     begun = {**third, "of": 4}
     assert left(later[:0], limits, begun, elapsed_seconds=70.0) == pytest.approx(20 + 30)
     assert left(history, limits, {**LANE, "number": 1, "of": 2, "seconds_before": 20.0}, elapsed_seconds=25.0) == 15
-
-
-def test_how_long_a_search_for_C_takes_is_not_said():
-    assert left(passes(1.0, 0.1), spec(C="auto", tolerance=1e-3)) is None
-
-
-def test_never_longer_than_the_time_that_a_job_may_take():
-    assert left(passes(1.0, 0.999), spec(tolerance=1e-3, max_seconds=45)) == pytest.approx(25)
 
 
 def test_sweeps_say_themselves_how_long_they_take():
@@ -161,27 +159,19 @@ def test_a_lane_is_done_once_it_is_at_its_targets(tmp_path):
 
 
 def test_figures_of_a_finished_pass(tmp_path):
-    control = create_state(tmp_path, 100, 6).control
     values = {"finished_passes": 1, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0, "primal_bound": 8.0}
-    for name, value in {**values, "updates": 200, "trainer_wait_seconds": 1.0}.items():
-        control[name] = value
-    control["elapsed_seconds"] = 4.0
-    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
+    shown = shown_of(tmp_path, **values, updates=200, trainer_wait_seconds=1.0, elapsed_seconds=4.0)
     assert (shown["gap"], shown["relative_gap_bound"]) == (0.75, 0.25)
     assert (shown["updates_per_second"], shown["trainer_wait_ratio"]) == (50, 0.25)
 
 
 def test_figures_of_a_sweep_before_the_first_pass_is_over(tmp_path):
-    control = create_state(tmp_path, 100, 6).control
-    for name, value in {"sweeps": 3, "M_plus": 0.5, "M_minus": -0.25, "dual_objective": 6.0}.items():
-        control[name] = value
-    control["elapsed_seconds"] = 4.0
-    shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
+    shown = shown_of(tmp_path, sweeps=3, M_plus=0.5, M_minus=-0.25, dual_objective=6.0, elapsed_seconds=4.0)
     assert (shown["sweep"], shown["gap"], shown["dual_objective"]) == (3, 0.75, 6.0)
 
 
 def test_a_solver_that_does_not_tell_its_phase_has_none(tmp_path):
-    shown = progress(create_state(tmp_path, 100, 6).control, LANE, spec(), 3, [])
+    shown = shown_of(tmp_path)
     assert (shown["solver_phase"], shown["newton"]) == (None, None)
 
 
@@ -192,28 +182,20 @@ def test_a_job_that_has_ended_shows_the_gap_of_its_certificate():
 
 @pytest.mark.parametrize("phase", SOLVER_PHASES)
 def test_the_phase_of_the_solver(tmp_path, phase):
-    control = create_state(tmp_path, 100, 6).control
-    control["solver_phase"] = SOLVER_PHASES.index(phase) + 1
-    assert progress(control, LANE, spec(), 3, [])["solver_phase"] == phase
+    assert shown_of(tmp_path, solver_phase=SOLVER_PHASES.index(phase) + 1)["solver_phase"] == phase
 
 
 @pytest.mark.parametrize(("sigma", "shown_as"), [(5.0, 5.0), (float("inf"), None)])
 def test_the_last_newton_step_is_shown(tmp_path, sigma, shown_as):
-    control = create_state(tmp_path, 100, 6).control
-    figures = {"M_plus": 0.5, "M_minus": -0.25, "sigma": sigma}
-    for name, value in {"newton_steps": 12, "scans": 26, "system_rows": 311, **figures}.items():
-        control[name] = value
-    shown = progress(control, LANE, spec(), 3, [])
+    figures = {"newton_steps": 12, "scans": 26, "system_rows": 311, "sigma": sigma}
+    shown = shown_of(tmp_path, M_plus=0.5, M_minus=-0.25, **figures)
     assert shown["newton"] == {"step": 12, "scans": 26, "system_rows": 311, "sigma": shown_as}
     assert shown["gap"] == 0.75
-    json.dumps(shown, allow_nan=False)
 
 
 def test_what_is_not_finite_is_null(tmp_path):
-    control = create_state(tmp_path, 100, 6).control
-    control["finished_passes"], control["M_plus"], control["M_minus"] = 1, float("-inf"), float("inf")
-    control["primal_bound"] = float("inf")
-    json.dumps(progress(control, LANE, spec(), len(MANIFEST.blocks), []), allow_nan=False)
+    shown = shown_of(tmp_path, finished_passes=1, M_plus=-inf, M_minus=inf, primal_bound=inf)
+    assert shown["gap"] is shown["relative_gap_bound"] is None
 
 
 def test_history_without_the_result_and_without_half_a_line(tmp_path):
@@ -292,10 +274,7 @@ def test_blocks_of_a_pass_are_those_the_reader_was_told(settings):
 
 def test_or_those_of_the_dataset(settings):
     assert shown(settings)["progress"]["blocks"] == len(read_manifest(settings.datasets / "one").blocks)
-
-
-def test_none_are_known_while_the_dataset_is_being_read_in(settings):
-    shown(settings)
+    # None are known while it is being read in.
     shutil.rmtree(settings.datasets / "one")
     found = job_view(settings, {**RECORD, "spec": parse_spec({"dataset": "d"}).model_dump()})
     assert found["progress"]["blocks"] is None

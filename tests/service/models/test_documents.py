@@ -222,17 +222,6 @@ def test_a_dataset_of_documents_read_in_with_other_options(tmp_path, changes, to
 @pytest.mark.parametrize("features", ["fourier", "pairs", "unit"])
 def test_words_have_no_weights_where_maps_make_other_features_of_them(tmp_path, features):
     (tmp_path / "rows").write_text("".join(f"{(-1) ** k}\tword{k % 7} next{k % 5}\n" for k in range(40)))
-    asked = [
-        "--format",
-        "text",
-        "--n-features",
-        "1000",
-        "--features",
-        features,
-        "--max-passes",
-        "2",
-        "-o",
-        str(tmp_path / "m.npz"),
-    ]
-    assert main(["train", str(tmp_path / "rows"), *asked]) == 0
+    asked = f"--format text --n-features 1000 --features {features} --max-passes 2 -o".split()
+    assert main(["train", str(tmp_path / "rows"), *asked, str(tmp_path / "m.npz")]) == 0
     assert ("heaviest" in load(tmp_path / "m.npz").model_.about) == (features == "unit")

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from liblinear import liblinearutil
 from scipy import sparse
-from sklearn.metrics import (
-    roc_auc_score,
-)
+from sklearn.metrics import roc_auc_score
 
 from streamsvm.reader.certificate.metrics import BINS
 from streamsvm.reader.options import InputOptions

@@ -112,7 +112,6 @@ INDICES, VALUES, INDPTR = GOOD.indices, GOOD.values, GOOD.indptr
 @pytest.mark.parametrize(
     "changes",
     [
-        {"gamma": np.inf},
         {"gamma": np.nan},
         {"gamma": -1.0},
         {"width": 3},

@@ -72,7 +72,6 @@ def test_texts_and_sigmoids_come_back(name, bias):
     [
         {"labels": (1.0, 2.0, 2.0)},
         {"labels": (1.0, "a", "b")},
-        {"labels": ("a", "b", "a")},
         {"labels": (1.0, 2.0, 3.0, 4.0), "w": np.zeros((3, 2))},
         {"labels": (1.0,)},
         {"labels": (1.0, 2.0)},

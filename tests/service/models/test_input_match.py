@@ -129,10 +129,6 @@ def test_rows_are_those_of_the_same_text():
         assert one.dtype == other.dtype and one.tolist() == other.tolist()
 
 
-def test_feature_0_is_there_if_features_count_from_it():
-    assert json_rows({"rows": [{"0": 1.5}]}, 0, 3).indices.tolist() == [0]
-
-
 @pytest.mark.parametrize("base", [0, 1])
 def test_an_array_has_the_features_in_their_order(base):
     arrays, objects = [[1.5, 0], [3, 4]], [{str(base): 1.5, str(base + 1): 0}, {str(base): 3, str(base + 1): 4}]

@@ -311,14 +311,8 @@ def test_contributions_of_a_class_a_number_and_many_features(tmp_path):
     regression = Model(w[0], (), 1)
     path = run(tmp_path, "out.ndjson", tmp_path / "rows.svm", model=regression, outputs=("value", "contributions"))
     assert len(json.loads(path.read_text().splitlines()[0])["contributions"]) == 10
-    path = run(
-        tmp_path,
-        "out.ndjson",
-        tmp_path / "rows.svm",
-        model=regression,
-        outputs=outputs_of(Predictor(regression), ["contributions"]),
-        explain=3,
-    )
+    asked = {"outputs": outputs_of(Predictor(regression), ["contributions"]), "explain": 3}
+    path = run(tmp_path, "out.ndjson", tmp_path / "rows.svm", model=regression, **asked)
     assert all(len(json.loads(line)["contributions"]) == 3 for line in path.read_text().splitlines()[1:])
 
 

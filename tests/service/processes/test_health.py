@@ -57,14 +57,7 @@ def told(*said):
 
 
 def test_a_message_is_told_once_a_second():
-    assert told((0.0, "full"), (0.1, "full"), (0.9, "full"), (1.1, "full"), (1.2, "full")) == [
-        True,
-        False,
-        False,
-        True,
-        False,
-    ]
-
-
-def test_other_messages_are_told_at_once():
+    often = ((seconds, "full") for seconds in (0.0, 0.1, 0.9, 1.1, 1.2))
+    assert told(*often) == [True, False, False, True, False]
+    # Another message is told at once.
     assert told((0.0, "full"), (0.1, "other"), (0.2, "full")) == [True] * 3
