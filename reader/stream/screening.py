@@ -64,7 +64,7 @@ class Screening:
         terms = objective.tasks.terms(rows)
         none = np.zeros((len(rows), objective.tasks.width))
         m = objective.m(terms, none if self._w is None else mapped_dots(rows, self._w, self._visited))
-        return Margins(m, objective.losses(terms, m))
+        return Margins(np.ascontiguousarray(m), objective.losses(terms, m))
 
     def take(self, margins: Margins) -> None:
         """Add the losses of a piece that has been read to the losses of the pass."""

@@ -56,7 +56,8 @@ class Objective:
         return PG.max(axis=0, initial=-np.inf), PG.min(axis=0, initial=np.inf)
 
     def _columns(self, terms: RowTerms, of_task: Callable[..., Array], *arrays: Array) -> Array:
-        made = np.empty(arrays[0].shape)
+        # Contiguous columns: where tasks are many, each value of a column of rows would be a cache miss.
+        made, arrays = np.empty(arrays[0].shape, order="F"), tuple(map(np.asfortranarray, arrays))
         for k, own in self._each(terms):
             made[:, k] = of_task(own, *(array[:, k] for array in arrays))
         return made
@@ -134,7 +135,7 @@ def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
     if w.shape[1] == 1:
         add_rows(coefficients.reshape(-1), *rows.csr, w.reshape(-1))
     else:
-        add_in_lanes(coefficients, *rows.csr, w.reshape(-1))
+        add_in_lanes(np.ascontiguousarray(coefficients), *rows.csr, w.reshape(-1))
 
 
 def mapped_dots(rows: Segment, w: Array, visited: Visited) -> Array:

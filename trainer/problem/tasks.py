@@ -167,11 +167,12 @@ class Tasks:
     def terms(self, rows: LabelColumns | Segment) -> RowTerms:
         """Return the terms of these rows (sign, C, target, class code) in each task. A row's weight multiplies C."""
         kinds = self._kinds(rows)
-        C = self._C[kinds]
+        # Columns are contiguous, since losses take the tasks one after the other.
+        sign, C = (each.T.take(kinds, axis=1).T for each in (self._signs, self._C))
         if len(rows.weight):
             # Training uses weights in float32, as segments store them.
             C = C * rows.weight.astype(np.float32, copy=False)[:, np.newaxis]
-        return RowTerms(self._signs[kinds], C, rows.target, rows.class_code)
+        return RowTerms(sign, C, rows.target, rows.class_code)
 
     def left_out(self, rows: LabelColumns | Segment) -> Array:
         """Return which rows each task leaves out because of their fold, (n, width) bool."""
