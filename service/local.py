@@ -179,6 +179,7 @@ class LocalTraining:
     def _begin(self, plan: JobPlan) -> "_LocalAttempt":
         if plan.number == 0:
             keep_history(self._work, 0)
+            self._history = History(self._work / HISTORY)
         # If there is room, the cache is in memory (`cache_dir`); the blocks stay on disk.
         cache_dir = self._settings.cache_dir
         in_memory = has_room(cache_dir, plan.run_bytes)
@@ -199,7 +200,7 @@ class LocalTraining:
         except BaseException:
             files.close()
             raise
-        return _LocalAttempt(run, files, History(self._work / HISTORY), self._report)
+        return _LocalAttempt(run, files, self._history, self._report)
 
 
 class _LocalAttempt:

@@ -217,11 +217,11 @@ def drop_all(job_dir: Path) -> None:
         (job_dir / slot).unlink(missing_ok=True)
 
 
-def abouts_of(job_dir: Path, first: int = 0) -> list[Mapping[str, Any]]:
-    """Return the records of the finished lanes from number `first` on, in order. Raises Crash if one is damaged."""
+def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
+    """Return the records of the finished lanes, in order. Raises Crash if one is damaged."""
     found: list[Mapping[str, Any]] = []
-    while has_come(place := lane_place(job_dir, first + len(found))):
-        found.append(_about(job_dir, first + len(found), (place / _OUTCOME).exists()))
+    while has_come(place := lane_place(job_dir, len(found))):
+        found.append(_about(job_dir, len(found), (place / _OUTCOME).exists()))
     return found
 
 

@@ -17,7 +17,7 @@ from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, ou
 from streamsvm.service.jobs.lanes.outcome import CrossValidation, Outcome, cross_validation
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import has_leading_bias, read_lane
-from streamsvm.service.jobs.progress.progress import HISTORY, made, read_json
+from streamsvm.service.jobs.progress.progress import HISTORY, last_lines, made, read_json
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import listed_maps
 from streamsvm.storage.features.weighing import with_bias_last
@@ -69,8 +69,8 @@ class Run(ABC):
 
     def results(self) -> list[dict[str, Any]]:
         """Return the trainer's report on each lane, once training has ended."""
-        *_, last = self._history.read_text().splitlines()
-        return read_json(last)["result"]
+        (last,) = last_lines(self._history, 1)
+        return read_json(last.decode())["result"]
 
 
 class Attempt(Protocol):
@@ -167,9 +167,12 @@ class LaneRunner:
             model = make(0)
             done, model_of = [model.about], lambda _: model
         else:
-            keep_outcomes(self._job_dir, plan, run.directory, make, partial(lane_about, plan, run.directory, reported))
-            first = plan.number if plan.is_searching else 0  # a search has many lanes, which need not be read again
-            done = [*self._done[:first], *abouts_of(self._job_dir, first)]
+            about = partial(lane_about, plan, run.directory, reported)
+            keep_outcomes(self._job_dir, plan, run.directory, make, about)
+            if plan.is_searching:  # it has many lanes, which need not be read again
+                done = [*self._done[: plan.number], *map(about, range(len(plan.running)))]
+            else:
+                done = abouts_of(self._job_dir)
             model_of = partial(outcome_of, self._job_dir)
             has_model = any(plan.lanes_of(C, len(done)) for C in plan.spec.Cs)
             is_enough = self.is_stopped and self._ends_on_stop and (has_model or plan.spec.n_folds)

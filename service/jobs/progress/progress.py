@@ -127,11 +127,11 @@ def last_passes(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     # The last line may be the result.
-    found = records_of(_last_lines(path, PASSES_FOR_RATE + 1))
+    found = records_of(last_lines(path, PASSES_FOR_RATE + 1))
     return [record for _, record in found if "result" not in record][-PASSES_FOR_RATE:]
 
 
-def _last_lines(path: Path, most: int) -> list[bytes]:
+def last_lines(path: Path, most: int) -> list[bytes]:
     """Read the last `most` whole lines of a file, all if it has fewer. A line with many lanes is long."""
     with path.open("rb") as file:
         size, tail = file.seek(0, os.SEEK_END), _TAIL_BYTES
