@@ -119,8 +119,11 @@ class CrossValidation:
     def has_peaked(self) -> bool:
         """Whether larger values of C than those tried, in ascending order, will hardly improve the metric."""
         (by, sign), best = self._figure, self._best
+        values = [sign * each["mean"][by] for each in self.figures]
         error = self._error(best) if len(best["folds"]) > 1 else None
-        return is_past_best([sign * each["mean"][by] for each in self.figures], self.figures.index(best), error)
+        least = self.figures[int(np.argmin(values))]
+        rises = [more[by] - less[by] for less, more in zip(least["folds"], best["folds"], strict=True)]
+        return is_past_best(values, self.figures.index(best), error, float(np.std(rises) / len(rises) ** 0.5))
 
     @property
     def view(self) -> dict[str, Any]:
@@ -198,16 +201,17 @@ class CrossValidation:
         return HeldOutRows(target.argmax(axis=1), values, weight)
 
 
-def is_past_best(values: Sequence[float], best: int, error: float | None) -> bool:
+def is_past_best(values: Sequence[float], best: int, error: float | None, error_of_rise: float) -> bool:
     """Whether a metric that rises, and then falls or stays, has its best value at index `best`.
 
     It has not risen for six values, or has fallen for three by more than twice its standard error `error`, which is
-    None for a single fold. While all values are within twice the error, nothing may be learned yet: where one column is
-    much larger than the others, these need a large C.
+    None for a single fold. Nothing may be learned yet while it has risen by no more than `error`, or than twice
+    `error_of_rise`, the standard error of the rise from its least value to the best on the same folds: where one column
+    is much larger than the others, these need a large C.
     """
-    since, margin = values[best + 1 :], 2.0 * (error or 0.0)
-    has_fallen = error is not None and len(since) >= 3 and values[best] - max(since) > margin
-    has_learned = values[best] - min(values) > margin
+    since, rise = values[best + 1 :], values[best] - min(values)
+    has_fallen = error is not None and len(since) >= 3 and values[best] - max(since) > 2.0 * error
+    has_learned = rise > max(error or 0.0, 2.0 * error_of_rise)
     return has_learned and (has_fallen or len(since) >= 6)
 
 
