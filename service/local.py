@@ -128,6 +128,7 @@ class LocalTraining:
         self._checkpoints = checkpoints
         self._begins = begins
         self._stopping = stopping
+        self._history = History(work / HISTORY)
         self._lanes: LaneRunner | None = None
         self.is_stopping = self._has_told = False
 

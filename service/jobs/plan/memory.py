@@ -163,7 +163,7 @@ _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
 _FEATURE_LANE_BYTES = 24
 # Arrays of shape (rows of a piece, classes), as measured: while a piece is certified, and for each thread that screens
 # pieces ahead.
-_CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
+_CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 12, 9
 # Where rows are long: number of rows decoded and packed for the disk; of windows on the disk beyond one a thread; most
 # bytes mixed in a window; number of segments of the cache that the reader puts together.
 _PACKED_ROWS, _WINDOWS_AHEAD, _MOST_MIXED_BYTES, _PACKED_SEGMENTS = 10, 3, 16 * SPILL_SEGMENT, 5

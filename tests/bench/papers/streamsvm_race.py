@@ -30,7 +30,7 @@ from tests.end_to_end import cgroup
 
 NAME = "streamsvm-race"
 SIZE = "5GB"  # ten times MEMORY
-C, CACHE, SPEED = 1.0, 0.05, 25  # of the decoded rows; MB/s of compressed blocks
+C, CACHE, SPEED = 1.0, 0.02, 25  # of the decoded rows: what processes leave of MEMORY; MB/s of compressed blocks
 _LEAST = 1e-9  # of what a logarithmic axis shows
 
 
