@@ -97,8 +97,10 @@ def faults(section: str) -> list[str]:
     return [] if not has_history() or is_ancestor(named[1]) else ["a commit that is not in this history"]
 
 
-def test_every_experiment_has_its_results():
-    assert set(SECTIONS) == set(chosen([], PAPERS))
+def test_every_experiment_has_its_results_or_is_said_to_lack_them():
+    head = RESULTS.partition("\n## ")[0]
+    lacking = set(chosen([], PAPERS)) - set(SECTIONS)
+    assert lacking == set(re.findall(r"`([a-z ]+)` has not been run in full", head))
 
 
 @pytest.mark.parametrize("name", SECTIONS)
