@@ -1,4 +1,4 @@
-"""What predictions of files write and count: output columns with names; rows, unknown features, right labels."""
+"""Names the columns that predictions of files write, and counts their rows, unknown features and right labels."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What every kernel and parser makes of small inputs: `python -m tests.contracts.digests`, for another interpreter."""
+"""Prints what every kernel and parser makes of small inputs: `python -m tests.contracts.digests`, by any Python."""
 
 import hashlib
 

@@ -103,13 +103,13 @@ def run() -> Iterator[str]:
 
 
 def described(data: Text) -> str:
-    """What was read in, and how long it took."""
+    """Say what was read in, and how long it took."""
     rows, blocks = f"{data.manifest.n_rows:,} rows", f"{data.manifest.stored_bytes / 1e6:,.0f} MB of blocks"
     return f"{data.name}: {rows}, {blocks}, read in in {data.seconds:.0f} s (the same for all)."
 
 
 def verdicts(found: dict[Problem, Runs], known: dict[Problem, Optimum]) -> Iterator[str]:
-    """Each claim of the paper for each kind of StreamSVM."""
+    """Judge each claim of the paper for each kind of StreamSVM."""
     for name in (PRINTED, OURS, ON_DISK):
         for claim, judge in ((AHEAD, ahead), (FASTER, faster), (GENERALISES, generalises), (SOONER, sooner)):
             if name == ON_DISK and judge is generalises:

@@ -101,5 +101,5 @@ def _figure(found: dict[Problem, Runs], known: dict[Problem, Optimum], ball: tup
 
 
 def _curve(run: Run, known: str, of: Callable[[dict[str, Any]], float]) -> Curve:
-    """What `of` makes of the points of a run for which the figure `known` is known."""
+    """Return what `of` makes of the points of a run for which the figure `known` is known."""
     return [(run.read_in + each["elapsed_seconds"], of(each)) for each in run.points if each.get(known) is not None]
