@@ -20,7 +20,6 @@ from streamsvm.storage.files.arrays import reserve
 from streamsvm.storage.rows.cache_plan import PAGE, CachePlan
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, view
-from streamsvm.storage.run.state import WIDTHS
 
 _STEP_KEY = b"step"
 _LOCK_BYTES = 8192  # size of LMDB's lock file for 8 readers
@@ -60,14 +59,9 @@ class Step:
     resident: tuple[int, ...]
 
 
-# A step in bytes: its numbers; the counts of losses, of fresh ids and of all ids; the losses; then the ids.
+# A step in bytes: its numbers; the counts of losses, of fresh ids and of all ids; then the losses, then the ids.
 _KINDS: dict[str, Any] = {field.name: field.type for field in fields(Step) if field.type in (int, bool)}
-_STEP = np.dtype(
-    [
-        *((name, "<i8") for name in (*_KINDS, "lanes", "fresh", "live")),
-        ("pass_losses", "<f8", (max(WIDTHS),)),
-    ]
-)
+_STEP = np.dtype([(name, "<i8") for name in (*_KINDS, "lanes", "fresh", "live")])
 
 
 class CacheWriter:
@@ -84,7 +78,6 @@ class CacheWriter:
             self._environment = lmdb.open(
                 str(path), map_size=_map_size(plan.cache_bytes), subdir=False, sync=False, metasync=False, max_readers=8
             )
-        self._step_bytes = _STEP.itemsize + 8 * (plan.most_live + 1)
 
     def read_all(self, segment_ids: list[int]) -> list[Segment]:
         """Return the segments with these ids; their arrays lie in the cache's memory, valid until the next `commit`."""
@@ -133,9 +126,9 @@ class CacheWriter:
         for name in _KINDS:
             header[name] = getattr(step, name)
         header["lanes"], header["fresh"], header["live"] = len(step.pass_losses), len(step.fresh), len(ids)
-        header["pass_losses"][0, : len(step.pass_losses)] = step.pass_losses
+        losses = np.array(step.pass_losses, "<f8").tobytes()
         # Padded to one size, as segments are: mixed sizes would fragment LMDB's free list.
-        return (header.tobytes() + ids.tobytes()).ljust(self._step_bytes, b"\0")
+        return header.tobytes() + losses + ids.tobytes().ljust(8 * (self._plan.most_live + 1), b"\0")
 
 
 class CacheReader:
@@ -205,8 +198,10 @@ def _key(segment_id: int) -> bytes:
 
 def _parse(record: memoryview) -> Step:
     header = np.frombuffer(record, _STEP, 1)[0]
-    ids: Array = np.frombuffer(record, "<i8", int(header["live"]), _STEP.itemsize)
-    fresh = int(header["fresh"])
+    losses: Array = np.frombuffer(record, "<f8", int(header["lanes"]), _STEP.itemsize)
+    ids: Array = np.frombuffer(record, "<i8", int(header["live"]), _STEP.itemsize + losses.nbytes)
     numbers = {name: kind(header[name]) for name, kind in _KINDS.items()}
-    losses = tuple(header["pass_losses"][: int(header["lanes"])].tolist())
-    return Step(**numbers, pass_losses=losses, fresh=tuple(ids[:fresh].tolist()), resident=tuple(ids[fresh:].tolist()))
+    fresh, resident = np.split(ids, [int(header["fresh"])])
+    return Step(
+        **numbers, pass_losses=tuple(losses.tolist()), fresh=tuple(fresh.tolist()), resident=tuple(resident.tolist())
+    )

@@ -15,7 +15,7 @@ from streamsvm.storage.machine.compiling import COMPILE_TIME
 from streamsvm.storage.rows.csr import Array
 
 # Numbers of columns of w and alpha. For up to eight tasks, a kernel reads each index, value and cache line of w once.
-WIDTHS = (1, 4, *range(8, 129, 8))
+WIDTHS = (1, 4, *range(8, 265, 8))
 _LINE = 8  # float64 numbers in a cache line
 
 

@@ -112,7 +112,7 @@ class GeneralFields:
     )
     C: _Weights = option(
         1.0, "weight of the losses in the objective 1/2 |w|^2 + C sum loss; several values train a model each; "
-        '`"auto"`: rows held out say which is best, of values that double until `scoring` falls, or rises no more; '
+        '`"auto"`: rows held out say which is best, of growing values until `scoring` falls, or rises no more; '
         '`"auto-1se"`: of these the smallest within one standard error of the best, over folds',
         flags=("-C", "-c"), read=from_text.numbers, word="NUMBER,...", part=_FIRST,
         values='number above 0, up to 1e12, a list of them: `[0.1, 1, 10]`, or `"1e-3:10:9"`, `"auto"`, `"auto-1se"`',

@@ -166,10 +166,11 @@ _CUT_SHORT = ("stopped", "max_seconds")
 def searched(
     plan: JobPlan, job_dir: Path, done: Sequence[Mapping[str, Any]], known: CrossValidation | None = None
 ) -> JobPlan:
-    """Return the plan of a job; once enough values of C are tried, with lanes over all rows in place of larger values.
+    """Return the plan of a job; once enough values of C are tried, with other lanes in place of those at larger values.
 
-    `done` has the record of each finished lane. The search ends once the metric has peaked, no value is left, or time
-    is up. The result depends on files alone: it is the same after a crash. Raises Crash if a file is damaged.
+    `done` has the record of each finished lane. Once the metric has peaked or no value is left, C / 2 and 2 C are tried
+    as well, where C is the best; then, or if time is up, come the lanes over all rows. The result depends on files
+    alone: it is the same after a crash. Raises Crash if a file is damaged.
     """
     if not plan.spec.searches_C or plan.has_searched:
         return plan
@@ -178,8 +179,17 @@ def searched(
             break
         found = cross_validation(plan, job_dir, turn.stop, known)
         is_cut_short = any(done[number]["result"]["stop_reason"] in _CUT_SHORT for number in turn)
-        if found and (found.has_peaked or is_cut_short or turn.stop == len(plan.lanes)):
-            Cs = found.Cs if plan.spec.keep == "all" else (found.selected_C,)
-            return plan.with_models(turn.stop, Cs)
+        if found and not is_cut_short and (found.has_peaked or turn.stop == len(plan.lanes)):
+            plan = plan.with_neighbours(turn.stop, found.selected_C)
+            if len(plan.lanes) > len(done):
+                break
+            found = cross_validation(plan, job_dir, len(plan.lanes), found)
+            return _with_models(plan, len(plan.lanes), found)
+        if found and is_cut_short:
+            return _with_models(plan, turn.stop, found)
         known = found
     return plan
+
+
+def _with_models(plan: JobPlan, n_done: int, found: CrossValidation) -> JobPlan:
+    return plan.with_models(n_done, found.Cs if plan.spec.keep == "all" else (found.selected_C,))

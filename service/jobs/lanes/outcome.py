@@ -26,6 +26,7 @@ from streamsvm.storage.rows.csr import Array
 
 Figures = dict[str, float | None]
 _MOST_CONFUSED = 100  # classes: a record with more would be too long to list
+_LEVEL = 0.25  # of the standard error of a metric: while C grows, the metric goes up and down by as much
 _HINT = "Ask for fewer folds, or select by another metric."
 
 
@@ -123,7 +124,7 @@ class CrossValidation:
         error = self._error(best) if len(best["folds"]) > 1 else None
         least = self.figures[int(np.argmin(values))]
         rises = [more[by] - less[by] for less, more in zip(least["folds"], best["folds"], strict=True)]
-        return is_past_best(values, self.figures.index(best), error, float(np.std(rises) / len(rises) ** 0.5))
+        return is_past_best(values, error, float(np.std(rises) / len(rises) ** 0.5))
 
     @property
     def view(self) -> dict[str, Any]:
@@ -201,18 +202,19 @@ class CrossValidation:
         return HeldOutRows(target.argmax(axis=1), values, weight)
 
 
-def is_past_best(values: Sequence[float], best: int, error: float | None, error_of_rise: float) -> bool:
-    """Whether a metric that rises, and then falls or stays, has its best value at index `best`.
+def is_past_best(values: Sequence[float], error: float | None, error_of_rise: float) -> bool:
+    """Whether a metric at ascending powers of 4 that rises, and then falls or stays, has its best value among these.
 
-    It has not risen for six values, or has fallen for three by more than twice its standard error `error`, which is
-    None for a single fold. Nothing may be learned yet while it has risen by no more than `error`, or than twice
-    `error_of_rise`, the standard error of the rise from its least value to the best on the same folds: where one column
-    is much larger than the others, these need a large C.
+    It has not risen for three powers by more than a part of its standard error `error` (None for a single fold), or has
+    fallen for two by more than twice `error`. Nothing may be learned yet while it has risen by no more than `error`, or
+    than twice `error_of_rise`, the standard error of the rise from its least value to the best on the same folds: where
+    one column is much larger than the others, these need a large C.
     """
-    since, rise = values[best + 1 :], values[best] - min(values)
-    has_fallen = error is not None and len(since) >= 3 and values[best] - max(since) > 2.0 * error
-    has_learned = rise > max(error or 0.0, 2.0 * error_of_rise)
-    return has_learned and (has_fallen or len(since) >= 6)
+    best, margin = max(values), 0.0 if error is None else _LEVEL * error
+    after = values[next(place for place, value in enumerate(values) if value >= best - margin) + 1 :]
+    has_fallen = error is not None and len(after) >= 2 and best - max(after) > 2.0 * error
+    has_learned = best - min(values) > max(error or 0.0, 2.0 * error_of_rise)
+    return has_learned and (has_fallen or len(after) >= 3)
 
 
 def cross_validation(

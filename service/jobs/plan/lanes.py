@@ -5,8 +5,9 @@ at zero. In turn, each value of C begins at the solution of the next smaller one
 sweeps over the rows, unless Newton steps end them; from the solution at a smaller C, a fraction of them. With few rows,
 sweeps take most of the time; but each turn starts its own processes and makes a pass and a certificate.
 
-A search for C has turns of several values: first all small ones, whose lanes need few sweeps from zero, then three at a
-time, which show whether the metric rises. Its lanes leave folds out; those over all rows come when it has ended.
+A search for C has turns of several values, powers of 4: first all small ones, whose lanes need few sweeps from zero,
+then two at a time, which show whether the metric rises; last the powers of 2 beside the best one. Its lanes leave folds
+out; those over all rows come when it has ended.
 """
 
 from bisect import bisect
@@ -33,10 +34,10 @@ _NO_CLASSES = (
 )
 # Measured, see section "C in turn" of tests/bench/HISTORY.md.
 _FEW_BYTES = 64 << 20  # of decoded rows
-# With C "auto": number of values of C of a turn after the first; values double from this power of 2 below
-# 1 / mean of |x|^2 to this power above, and in any case to LIBLINEAR's largest, 2^10: where one column is much larger
-# than the others, the mean says nothing of these. Below, down to n_rows, there are powers of 8.
-_IN_TURN, _BELOW, _ABOVE, _LARGEST, _STEP_BELOW = 3, 6, 16, 10, 3
+# With C "auto": number of values of C of a turn after the first; values are this power of 2 apart, from one power below
+# 1 / mean of |x|^2 to one above, and in any case to LIBLINEAR's largest, 2^10: where one column is much larger than the
+# others, the mean says nothing of these. Below, down to n_rows, there are powers of 8.
+_IN_TURN, _STEP, _BELOW, _ABOVE, _LARGEST, _STEP_BELOW = 2, 2, 6, 16, 10, 3
 _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the features does not change it
 
 
@@ -156,7 +157,7 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
 
 
 def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
-    """A job with C "auto" with the powers of 2 to try: C times the mean of |x|^2 is from 1 / n_rows to 2^16 or more.
+    """A job with C "auto" with powers of 2 to try first: C times the mean of |x|^2 is from 1 / n_rows to 2^16 or more.
 
     At 1 / (n_rows * mean of |x|^2) the losses begin to count beside |w|^2: LIBLINEAR's -C begins at most at this value.
     """
@@ -164,14 +165,14 @@ def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
         return spec
     mean = 1.0 if spec.kernel == "rbf" else mean_Qii(spec, manifest)
     middle = -round(log2(min(max(mean, 1e-9), 1e9)))
-    powers = (*_powers_tried_first(spec, manifest), *range(1, max(_ABOVE, _LARGEST - middle) + 1))
+    powers = (*_powers_tried_first(spec, manifest), *range(_STEP, max(_ABOVE, _LARGEST - middle) + _STEP, _STEP))
     return spec.with_ladder(tuple(2.0 ** (middle + power) for power in powers))
 
 
 def _powers_tried_first(spec: JobSpec, manifest: Manifest) -> list[int]:
     """Return the powers of 2 that a search tries in any case. Where lanes run one by one, each takes its time."""
     least = round(log2(manifest.n_rows)) if has_lanes(spec) else 0
-    return [*reversed(range(-_BELOW - _STEP_BELOW, -least - 1, -_STEP_BELOW)), *range(-_BELOW, 1)]
+    return [*reversed(range(-_BELOW - _STEP_BELOW, -least - 1, -_STEP_BELOW)), *range(-_BELOW, 1, _STEP)]
 
 
 def order_note(C: float | list[float] | str) -> str | None:

@@ -171,7 +171,7 @@ _PACKED_ROWS, _WINDOWS_AHEAD, _MOST_MIXED_BYTES, _PACKED_SEGMENTS = 10, 3, 16 * 
 _GROUP_BYTES = 2 << 30
 # Lanes side by side at most. More of them share decoding and the start of processes, which counts in the short runs of
 # a search for C; where sweeps take the time, they would only need more memory.
-_MOST_AT_ONCE, _MOST_IN_SEARCH = 16, 128
+_MOST_AT_ONCE, _MOST_IN_SEARCH = 16, 264
 _LEAST_SHARE = 0.05  # part of memory_bytes that the cache gets at least
 
 

@@ -36,7 +36,7 @@ from streamsvm.storage.features.rows import Shape
 from streamsvm.storage.features.weighing import LeadingBias
 from streamsvm.storage.machine.resources import memory_limit, usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
-from streamsvm.storage.run.state import state_bytes
+from streamsvm.storage.run.state import state_bytes, width_for
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from streamsvm.trainer.solvers import SOLVERS, TRAINS_WEIGHTS, Solver
 
@@ -47,7 +47,7 @@ _STATE_BYTES_GUESSED = 256 << 20
 # Lanes that only judge values of C: their targets, their most passes, and the most lanes of a run with Newton steps,
 # whose cost beside arithmetic grows with the number of lanes. See section "choose-C" of tests/bench/RESULTS.md.
 _JUDGED = {"tolerance": 0.1, "relative_gap": 1e-3}
-_MOST_PASSES_TO_JUDGE, _MOST_IN_NEWTON = 10, 16
+_MOST_PASSES_TO_JUDGE, _MOST_IN_NEWTON = 3, 16
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class JobPlan:
 
     @property
     def firsts(self) -> list[int]:
-        """The number of each run's first lane: a run has up to `at_once` lanes, all of one turn."""
-        return [first for turn in self.turns for first in range(turn.start, turn.stop, self.at_once)]
+        """The number of each run's first lane: a run has up to `at_once` lanes, all of one turn, and no run has few."""
+        return [first for turn in self.turns for first in turn[:: _lanes_a_run(len(turn), self.at_once)]]
 
     @property
     def turns(self) -> list[range]:
@@ -148,6 +148,18 @@ class JobPlan:
     def takes_newton(self) -> bool:
         """Whether the next run may take Newton steps: in a search of many lanes, sweeps are near enough sooner."""
         return not self.is_searching or len(self.running) <= _MOST_IN_NEWTON
+
+    def with_neighbours(self, done: int, C: float) -> "JobPlan":
+        """Return the plan of a search for C that ends after `done` lanes and those at C / 2 and 2 C.
+
+        Neither is beyond the values that the search has tried, nor is one tried twice.
+        """
+        tried, last = self.Cs_of(done), self.lanes[:done]
+        factors = [factor for factor in (0.5, 2.0) if tried[0] < factor * C < tried[-1] and factor * C not in tried]
+        own = [_at(lane, factor) for lane in last if lane.C == C for factor in factors]
+        spec = self.spec.with_ladder(tuple(sorted((*tried, *(factor * C for factor in factors)))))
+        starts = (*(start for start in self.starts if start < done), *((done,) if own else ()))
+        return replace(self, spec=spec, lanes=(*last, *own), starts=starts)
 
     def with_models(self, done: int, Cs: Collection[float]) -> "JobPlan":
         """Return the plan of a search for C that ends after `done` lanes: then come the lanes over all rows at `Cs`."""
@@ -252,6 +264,18 @@ class JobPlan:
     def places_with_folds(self) -> list[int]:
         """Indices, in `running`, of the lanes that leave a fold out."""
         return [place for place, lane in enumerate(self.running) if lane.fold is not None]
+
+
+def _lanes_a_run(lanes: int, at_once: int) -> int:
+    """Return how many of a turn's lanes each run has: as the trainer takes them, of about one size."""
+    runs = -(-lanes // at_once)
+    return min(at_once, width_for(-(-lanes // runs)))
+
+
+def _at(lane: Lane, factor: float) -> Lane:
+    """Return the lane at this factor times its C."""
+    Cs = (factor * C for C in (lane.C, lane.C_positive, lane.C_negative))
+    return Lane(lane.positive, lane.label, lane.fold, *Cs)
 
 
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory_bytes: int | None = None) -> JobPlan:

@@ -12,7 +12,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.lane_files import checkpoint_place, lane_directory, numbers_before
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
 from streamsvm.service.jobs.plan.lanes import turns_of
-from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.plan import JobPlan, _lanes_a_run, plan_job
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.manifest import Manifest, WeightCounts, read_manifest
 from streamsvm.storage.run.checkpoint import SURE_SLOTS, write_checkpoint
@@ -124,9 +124,24 @@ def test_checkpoints_are_kept_as_long_as_a_turn_may_begin_there(dataset, tmp_pat
         ({"solver": "bm"}, 2, {1: [(0, 0)]}),
         ({"solver": "bm"}, 3, {}),  # of the next fold
         ({"solver": "bm", "class_weight": {"1": 2.0}}, 2, {}),
-        # Values 2, 4 and 8 times the largest one of the first turn, class by class and fold by fold: 15 lanes of each.
-        ({"C": "auto"}, 105, {0: [(7 * (k // 3) + 6, k) for k in range(45)]}),
+        # Values 4 and 16 times the largest one of the first turn, class by class and fold by fold: 15 lanes of each.
+        ({"C": "auto"}, 60, {0: [(4 * (k // 2) + 3, k) for k in range(30)]}),
     ],
 )
 def test_lanes_begin_where_those_of_the_same_class_and_fold_ended(dataset, fields, number, before):
     assert numbers_before(planned(dataset, number, **fields)) == before
+
+
+@pytest.mark.parametrize(("best", "tried"), [(0.125, [0.0625, 0.25]), (8.0, [4.0]), (2.0**-7, [2.0**-6])])
+def test_half_and_twice_the_best_C_follow_a_search(dataset, best, tried):
+    plan = planned(dataset, C="auto", class_weight={"1": 3.0}).with_neighbours(90, best)
+    assert [lane.C for lane in plan.lanes[90:]] == tried * 15
+    assert {lane.C_positive / lane.C for lane in plan.lanes[90:]} == {1.0, 3.0}
+    assert plan.starts == (0, 60, 90) and plan.spec.Cs == tuple(sorted({lane.C for lane in plan.lanes}))
+    again = plan.with_neighbours(90 + 15 * len(tried), best)
+    assert not again.starts[3:] and again.lanes == plan.lanes
+
+
+def test_runs_of_a_turn_are_of_about_one_size():
+    assert [_lanes_a_run(lanes, 264) for lanes in (1, 130, 264, 520, 780)] == [1, 136, 264, 264, 264]
+    assert [_lanes_a_run(lanes, 16) for lanes in (15, 16, 17, 26, 33)] == [16] * 5
