@@ -179,14 +179,13 @@ def searched(
             break
         found = cross_validation(plan, job_dir, turn.stop, known)
         is_cut_short = any(done[number]["result"]["stop_reason"] in _CUT_SHORT for number in turn)
-        if found and not is_cut_short and (found.has_peaked or turn.stop == len(plan.lanes)):
-            plan = plan.with_neighbours(turn.stop, found.selected_C)
-            if len(plan.lanes) > len(done):
-                break
-            found = cross_validation(plan, job_dir, len(plan.lanes), found)
-            return _with_models(plan, len(plan.lanes), found)
         if found and is_cut_short:
             return _with_models(plan, turn.stop, found)
+        if found and (found.has_peaked or turn.stop == len(plan.lanes)):
+            plan = plan.with_neighbours(turn.stop, found.selected_C)
+            n_judged = len(plan.lanes)
+            judged = cross_validation(plan, job_dir, n_judged, found) if n_judged <= len(done) else None
+            return _with_models(plan, n_judged, judged) if judged else plan
         known = found
     return plan
 

@@ -34,6 +34,7 @@ from streamsvm.trainer.solvers import SOLVERS
 TRAINED_ROWS = "rows.json"
 _VERSION = 1
 _SAME = ("loss", "bias", "features", "class_weight", "multiclass")
+_ROWS_AT_ONCE = 1 << 14  # whose dual variables are scaled: a copy of all would take memory
 _WITHOUT = "Start without it."
 
 
@@ -164,18 +165,19 @@ def next_beginning(plan: JobPlan, job_dir: Path) -> Callable[[State], None] | No
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
     """Start lanes from the solution for the same classes and folds at the next smaller C, if its checkpoint exists."""
     state.control["elapsed_seconds"] = plan.seconds_before
-    for first, places in numbers_before(plan).items():
+    for first, both in numbers_before(plan).items():
         checkpoint = newest_checkpoint(lane_directory(job_dir, replace(plan, number=first)))
         if checkpoint is None:
             continue
-        w, alpha = checkpoint["w"], checkpoint["alpha"]
-        for before, place in places:
-            own_C, other_C = plan.running[place].C, plan.lanes[first + before].C
-            # A joint problem has a column for each class, and is alone in its run.
-            own, other = (slice(None), slice(None)) if plan.spec.is_joint else (place, before)
-            state.w[:, own] = w[:, other] * (own_C / other_C)
-            if plan.solver.is_dual:
-                state.alpha[:, own] = _scaled(alpha[:, other], plan.spec, own_C, other_C)
+        before, places = np.array(both).T
+        Cs = np.array([[plan.running[place].C, plan.lanes[first + k].C] for k, place in both]).T
+        # A joint problem has a column for each class, and is alone in its run.
+        own, other = (slice(None), slice(None)) if plan.spec.is_joint else (places, before)
+        state.w[:, own] = checkpoint["w"][:, other] * (Cs[0] / Cs[1])
+        alpha = checkpoint["alpha"] if plan.solver.is_dual else np.zeros((0, plan.tasks.width))
+        for begin in range(0, len(alpha), _ROWS_AT_ONCE):
+            rows = slice(begin, begin + _ROWS_AT_ONCE)
+            state.alpha[rows, own] = _scaled(alpha[rows, other], plan.spec, *Cs)
 
 
 def can_grow(before: JobPlan, plan: JobPlan) -> bool:
@@ -237,11 +239,12 @@ def warm_up(state: State, plan: JobPlan, other_C: float, checkpoint: Checkpoint,
         state.control["w_unmade"] = not shared.w_holds or is_mapped_anew
 
 
-def _scaled(alpha: Array, spec: JobSpec, own_C: float, other_C: float) -> Array:
+def _scaled(alpha: Array, spec: JobSpec, own_C: Array | float, other_C: Array | float) -> Array:
+    """Return alpha of problems at `other_C` as they are in the box at `own_C`; one C for all or for each column."""
     scaled = alpha * (own_C / other_C)
     if not spec.loss_kind.has_curvature:
         # C * (C' / C) need not be C' to the last bit, and |alpha| may not exceed C'; other classes have alpha < 0.
         np.clip(scaled, -own_C, own_C, out=scaled)
-        scaled[alpha == other_C] = own_C
-        scaled[alpha == -other_C] = -own_C
+        np.copyto(scaled, own_C, where=alpha == other_C)
+        np.copyto(scaled, np.negative(own_C), where=alpha == np.negative(other_C))
     return scaled
