@@ -1,6 +1,6 @@
 """Computes the objectives of all tasks at a fixed w, summed over rows, for certificates and screening."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from streamsvm.trainer.problem.lane_kernel import add_in_lanes, dots_of_lanes, s
 from streamsvm.trainer.problem.losses import crammer_singer, make_loss
 from streamsvm.trainer.problem.losses.terms import RowTerms
 from streamsvm.trainer.problem.tasks import Tasks
+
+_AT_ONCE = 1 << 15  # values of a term that are computed at once: a few such arrays fit into the processor's cache
 
 
 class Objective:
@@ -44,26 +46,30 @@ class Objective:
 
     def losses(self, terms: RowTerms, m: Array) -> Array:
         """Return the sum over the rows of C_i loss_i(m_i), for each problem."""
-        return np.array([self._loss.losses(own, m[:, k]) for k, own in self._each(terms)])
+        return np.concatenate([self._loss.losses(own, m[:, group]) for group, own in self._groups(terms)])
 
     def dual(self, terms: RowTerms, alpha: Array) -> Array:
         """Return the sum over the rows of the dual terms d_i(alpha_i), for each problem."""
-        return np.array([self._loss.dual(own, alpha[:, k]) for k, own in self._each(terms)])
+        return np.concatenate([self._loss.dual(own, alpha[:, group]) for group, own in self._groups(terms)])
 
     def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
         """Return M+ and M-, the largest and smallest projected gradient; -inf and inf if there are no rows."""
         PG = self._columns(terms, self._loss.projected_gradient, m, alpha)
         return PG.max(axis=0, initial=-np.inf), PG.min(axis=0, initial=np.inf)
 
-    def _columns(self, terms: RowTerms, of_task: Callable[..., Array], *arrays: Array) -> Array:
+    def _columns(self, terms: RowTerms, of_tasks: Callable[..., Array], *arrays: Array) -> Array:
         # Contiguous columns: where tasks are many, each value of a column of rows would be a cache miss.
         made, arrays = np.empty(arrays[0].shape, order="F"), tuple(map(np.asfortranarray, arrays))
-        for k, own in self._each(terms):
-            made[:, k] = of_task(own, *(array[:, k] for array in arrays))
+        for group, own in self._groups(terms):
+            made[:, group] = of_tasks(own, *(array[:, group] for array in arrays))
         return made
 
-    def _each(self, terms: RowTerms) -> list[tuple[int, RowTerms]]:
-        return [(k, terms.of_task(k)) for k in range(self.tasks.width)]
+    def _groups(self, terms: RowTerms) -> Iterator[tuple[slice, RowTerms]]:
+        """Yield tasks that are computed at once, as a slice of columns, and the terms of the rows in them."""
+        size = max(1, _AT_ONCE // max(1, len(terms.C)))
+        for begin in range(0, self.tasks.width, size):
+            group = slice(begin, begin + size)
+            yield group, terms.of_tasks(group)
 
 
 class _Joint(Objective):

@@ -176,7 +176,7 @@ class Tasks:
 
     def left_out(self, rows: LabelColumns | Segment) -> Array:
         """Return which rows each task leaves out because of their fold, (n, width) bool."""
-        return self._C[self._kinds(rows)] == 0.0
+        return (self._C == 0.0)[self._kinds(rows)]
 
     def _kinds(self, rows: LabelColumns | Segment) -> Array:
         return rows.class_code.astype(np.intp) * self.n_folds + rows.fold

@@ -1,11 +1,11 @@
 """The losses: each with its primal and dual terms, projected gradient and proximal step; `box_of` has the bounds.
 
-Methods take the terms of rows in one task, as vectors (n,): see `terms.RowTerms`. The docstring of a loss's module
-names the kernel that makes its steps of dual coordinate descent.
+Methods take the terms of rows in one task, as vectors (n,), or in k tasks, as arrays (n, k): see `terms.RowTerms`. The
+docstring of a loss's module names the kernel that makes its steps of dual coordinate descent.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,14 +48,14 @@ class Loss(Protocol):
     def projected(self, rows: RowTerms, alpha: Array) -> Array:
         """Return the values (n,) within the bounds of alpha that are nearest to `alpha`."""
 
-    def losses(self, rows: RowTerms, m: Array) -> float:
-        """Return the sum over the rows of C_i loss_i(m_i)."""
+    def losses(self, rows: RowTerms, m: Array) -> Any:
+        """Return the sum over the rows of C_i loss_i(m_i), a number or (k,)."""
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
         """Return the gradient (n,) of -D, but 0 where alpha_i is at a bound and a descent step would leave the box."""
 
-    def dual(self, rows: RowTerms, alpha: Array) -> float:
-        """Return the sum over the rows of the dual terms d_i(alpha_i)."""
+    def dual(self, rows: RowTerms, alpha: Array) -> Any:
+        """Return the sum over the rows of the dual terms d_i(alpha_i), a number or (k,)."""
 
     def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
         """Return the alpha (n,) that maximises d_i(alpha_i) - m_i alpha_i - (alpha_i - centre_i)^2 / (2 sigma C_i).

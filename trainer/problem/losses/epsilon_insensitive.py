@@ -4,11 +4,12 @@ Support vector regression (Ho and Lin, JMLR 2012). The paper calls alpha beta; i
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.losses.terms import RowTerms, proximal_curvature, without_zeros
+from streamsvm.trainer.problem.losses.terms import RowTerms, products, proximal_curvature, without_zeros
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class EpsilonInsensitive:
         upper = self._upper(rows.C)
         return np.clip(alpha, -upper, upper)
 
-    def losses(self, rows: RowTerms, m: Array) -> float:
-        return float(np.sum(rows.C * self._excess(m)))
+    def losses(self, rows: RowTerms, m: Array) -> Any:
+        return np.sum(rows.C * self._excess(m), axis=0)
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
         """Return the projected gradient. At alpha = 0, where -D has a kink, it is the subgradient nearest to 0."""
@@ -43,9 +44,9 @@ class EpsilonInsensitive:
         PG = np.where(alpha == upper, np.maximum(PG, 0.0), np.where(alpha == -upper, np.minimum(PG, 0.0), PG))
         return np.where(rows.C == 0.0, 0.0, PG)
 
-    def dual(self, rows: RowTerms, alpha: Array) -> float:
-        squares = float(np.sum(self._curvature(rows.C) / 2.0 * alpha * alpha))
-        return float(np.dot(rows.target, alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
+    def dual(self, rows: RowTerms, alpha: Array) -> Any:
+        squares = np.sum(self._curvature(rows.C) / 2.0 * alpha * alpha, axis=0)
+        return products(rows.target, alpha) - self.epsilon * np.sum(np.abs(alpha), axis=0) - squares
 
     def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
         reach = sigma * rows.C
@@ -67,8 +68,8 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
 
     is_smooth, has_centre, has_curvature = True, True, True
 
-    def losses(self, rows: RowTerms, m: Array) -> float:
-        return float(np.sum(rows.C * self._excess(m) ** 2))
+    def losses(self, rows: RowTerms, m: Array) -> Any:
+        return np.sum(rows.C * self._excess(m) ** 2, axis=0)
 
     def _upper(self, C: Array) -> Array:
         return np.where(C == 0.0, 0.0, np.inf)

@@ -24,6 +24,10 @@ class RowTerms(NamedTuple):
         sign, C = (np.ascontiguousarray(each[:, number]) for each in (self.sign, self.C))
         return self._replace(sign=sign, C=C)
 
+    def of_tasks(self, group: slice) -> "RowTerms":
+        """Return these terms in k tasks: sign and C (n, k), and the target as a column (n, 1)."""
+        return self._replace(sign=self.sign[:, group], C=self.C[:, group], target=self.target[:, np.newaxis])
+
 
 class MarginLoss:
     """Base of the losses of the margin m = y <w, x>: 0 <= alpha_i <= C_i, unless a loss has other bounds."""
@@ -40,13 +44,18 @@ class MarginLoss:
         return np.clip(alpha, 0.0, rows.C)
 
 
+def products(a: Array, b: Array) -> Array:
+    """Return the dot product of two vectors (n,), or those of the columns of two arrays, (n, k) each or (n, 1)."""
+    return np.matmul(a.T[..., np.newaxis, :], b.T[..., np.newaxis])[..., 0, 0]
+
+
 def projected_gradient(G: Array, is_lowest: Array, is_highest: Array) -> Array:
-    """Return G (n,), but 0 where alpha is at its lowest or highest value and a step along -G would leave the box."""
+    """Return G, but 0 where alpha is at its lowest or highest value and a step along -G would leave the box."""
     return np.where((is_lowest & (G >= 0.0)) | (is_highest & (G <= 0.0)), 0.0, G)
 
 
 def without_zeros(C: Array) -> Array:
-    """Return C (n,) as a divisor: 1 instead of 0 for rows that are left out, whose alpha is 0."""
+    """Return C as a divisor: 1 instead of 0 for rows that are left out, whose alpha is 0."""
     return np.where(C == 0.0, 1.0, C)
 
 
