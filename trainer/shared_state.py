@@ -243,9 +243,9 @@ def show_figures(state: State, progress: PassProgress) -> None:
     """Write the figures of a pass, a sweep or a Newton step into a job's state."""
     for name in _SHOWN:
         state.control[name] = getattr(progress, name)
-    for lane, each in enumerate(progress.lanes or (progress,)):
-        for name in SHOWN_OF_LANE:
-            state.lanes[name][lane] = getattr(each, name)
+    each = progress.lanes or (progress,)
+    for name in SHOWN_OF_LANE:
+        state.lanes[name][: len(each)] = [getattr(lane, name) for lane in each]
 
 
 def note_step(state: State, step: NewtonStep) -> None:

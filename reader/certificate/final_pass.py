@@ -86,10 +86,8 @@ class CertificatePass:
         losses, dual = objective.losses(terms, m), objective.dual(terms, own)
         with self._lock:
             if self._held_out is not None:
-                predicted = terms.sign
-                if objective.tasks.is_regression:
-                    predicted = np.broadcast_to(terms.target[:, np.newaxis], dots.shape)
-                self._held_out.add(rows.row_id, objective.tasks.left_out(rows), predicted, dots, rows.weight)
+                y = terms.target[:, np.newaxis] if objective.tasks.is_regression else terms.sign
+                self._held_out.add(rows.row_id, objective.tasks.left_out(rows), y, dots, rows.weight)
             self.training.add(rows, dots)
             self._rows += len(rows)
             self._losses += losses

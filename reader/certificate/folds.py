@@ -33,6 +33,8 @@ class HeldOut:
     def add(self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array, weight: Array) -> None:
         """Store rows `row_id` (n,): is_held_out, target (or sign y) and decision value <w, x_i>, each (n, width).
 
+        A target (n, 1) is the same in all lanes.
+
         weight  (n,), or (0,): each of these rows has weight 1
         """
         for field, values in zip(self._fields, (is_held_out, target, decision_values), strict=True):

@@ -31,7 +31,7 @@ from streamsvm.storage.features.visits import Visited, with_features
 from streamsvm.storage.machine.child import die_with_parent
 from streamsvm.storage.models.decision import decision_values
 from streamsvm.storage.rows.cache_plan import PAGE
-from streamsvm.storage.rows.csr import INDEX, INDPTR
+from streamsvm.storage.rows.csr import INDEX, INDPTR, read_only
 from streamsvm.storage.rows.segment import OFFSET, ROW_ID, SegmentBuilder
 from streamsvm.storage.rows.segment_kernel import densify
 from streamsvm.trainer.kernels.coordinate import GAP
@@ -39,7 +39,7 @@ from streamsvm.trainer.kernels.hinge import Dual, VisitNotes, Weights, move_on, 
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
-from streamsvm.trainer.problem.lane_kernel import move_lanes, sums_of_lanes
+from streamsvm.trainer.problem.lane_kernel import differ, move_lanes, sums_of_lanes
 from streamsvm.trainer.problem.objective import add_to_w, dots_of, half_squares
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.statistics import VisitSums
@@ -73,6 +73,7 @@ def _training() -> None:
     account(np.empty(0, ROW_ID), kinds, np.zeros(1, OFFSET), 1, flags, kinds, kinds)
     densify(*_ROWS.csr, np.zeros((0, 1), np.float32))
     dots_and_sums(one, *_ROWS.csr, np.zeros(2), one)
+    differ(w, w, *read_only(picked), flags)
     add_to_w(_ROWS, dots_of(_ROWS, w), w)
     decision_values(_READ_IN, one, 0.0)
     half_squares(np.zeros((1, 2)), 2)

@@ -150,7 +150,7 @@ class TaskRows:
             alpha, h = self._loss.proximal(terms, centre, look.sigma, at)
             alpha = centre if at_centre else alpha
             PG = self._loss.projected_gradient(terms, m, alpha)
-            losses, dual = losses + self._loss.losses(terms, m), dual + self._loss.dual(terms, alpha)
+            losses, dual = losses + float(self._loss.losses(terms, m)), dual + float(self._loss.dual(terms, alpha))
             total += float(alpha.sum())
             moved += float(np.sum((alpha - centre) ** 2 / without_zeros(terms.C)))
             free += int(np.count_nonzero(h))

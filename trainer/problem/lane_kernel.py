@@ -178,6 +178,18 @@ def sums_of_lanes(a: Array, out: Array) -> None:
             out[lane] += a[i, lane]
 
 
+# differ(x (n, width), earlier (n, width), row_id (k,), out (k,)): whether rows of x differ from those of `earlier`.
+
+
+@njit(cache=True, nogil=True)
+def differ(x: Array, earlier: Array, row_id: Array, out: Array) -> None:
+    for k in range(row_id.shape[0]):
+        i, lane = row_id[k], 0
+        while lane < x.shape[1] and x[i, lane] == earlier[i, lane]:
+            lane += 1
+        out[k] = lane < x.shape[1]
+
+
 # move_lanes(x (n, width), earlier (n, width), beta (width,)): x <- x + beta (x - earlier), earlier <- what x was.
 
 

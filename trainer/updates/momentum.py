@@ -11,9 +11,9 @@ moved. Momentum moves only rows that the last sweep has changed.
 import numpy as np
 
 from streamsvm.storage.rows.cache import Step
-from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.csr import Array, read_only
 from streamsvm.trainer.kernels.hinge import move_on
-from streamsvm.trainer.problem.lane_kernel import move_lanes
+from streamsvm.trainer.problem.lane_kernel import differ, move_lanes
 from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.variables import Variables
 
@@ -52,7 +52,9 @@ class Momentum:
 
     def has_moved(self, row_id: Array) -> Array:
         """Return which of the rows (k,) have another alpha than at the end of the last sweep, (k,) bool."""
-        return np.any(self._alpha[row_id] != self._earlier_alpha[row_id], axis=1)
+        has_moved = np.empty(len(row_id), np.bool_)
+        differ(self._alpha, self._earlier_alpha, *read_only(row_id), has_moved)
+        return has_moved
 
     def end_sweep(self, yields: Array) -> None:
         """End a sweep that visited all moved rows. `yields` (count,) bool: tasks without momentum in the next sweep."""

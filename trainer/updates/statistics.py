@@ -187,19 +187,11 @@ class DualStatistics:
 
     def progress(self, step: Step, rows_unvisited: int) -> PassProgress:
         """Return the progress so far, without a reset."""
-        D = self.dual_objective(step)
+        arrays = self._M_plus, self._M_minus, self.dual_objective(step), self._primal_bound, self._free_rows
+        figures = [array[: self._variables.tasks.count].tolist() for array in arrays]
         each = tuple(
-            PassProgress(
-                pass_=step.pass_,
-                updates=self.updates,
-                M_plus=float(self._M_plus[task]),
-                M_minus=float(self._M_minus[task]),
-                rows_unvisited=rows_unvisited,
-                dual_objective=float(D[task]),
-                primal_bound=float(self._primal_bound[task]),
-                free_rows=int(self._free_rows[task]),
-            )
-            for task in range(self._variables.tasks.count)
+            PassProgress(step.pass_, self.updates, M_plus, M_minus, rows_unvisited, D, primal_bound, int(free_rows))
+            for M_plus, M_minus, D, primal_bound, free_rows in zip(*figures, strict=True)
         )
         worst = max(each, key=lambda task: task.gap)
         return worst if len(each) == 1 else replace(worst, lanes=each)

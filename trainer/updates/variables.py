@@ -12,6 +12,8 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import width_for, zeros
 from streamsvm.trainer.problem.tasks import KindTable, Tasks
 
+_ROWS_AT_ONCE = 256
+
 
 class Variables:
     """alpha (n_rows, width) and w (features, width) of all tasks or, packed, of those that are still trained.
@@ -136,9 +138,9 @@ class Variables:
 
     def _put_back(self) -> None:
         """Copy the packed columns back: alpha into alpha of all tasks, w into the scratch array."""
-        for column, place in enumerate(self._columns):
-            self._scratch_w()[:, place] = self.w[:, column]
-            self._all_alpha[:, place] = self.alpha[:, column]
+        columns = slice(len(self._columns))
+        _copy(self._scratch_w(), self._columns, self.w, columns)
+        _copy(self._all_alpha, self._columns, self.alpha, columns)
 
     def _use(self, alpha: Array, w: Array) -> None:
         self.alpha = self.before = alpha
@@ -153,5 +155,11 @@ def _taken(every: Array, places: Array) -> Array:
 
 def _take(every: Array, places: Array, packed: Array) -> None:
     packed[:, len(places) :] = 0.0
-    for column, place in enumerate(places):
-        packed[:, column] = every[:, place]
+    _copy(packed, slice(len(places)), every, places)
+
+
+def _copy(to: Array, places: Array | slice, of: Array, columns: Array | slice) -> None:
+    """Copy `columns` of an array into the columns `places` of another, so many rows at a time as fit into the cache."""
+    for begin in range(0, len(to), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
+        to[rows, places] = of[rows, columns]

@@ -284,7 +284,7 @@ def _model_losses(model: Model) -> _Losses | None:
             is_own = rows.class_code == place
             by_row = np.ones(len(rows)) if model.is_regression else np.where(is_own, weights[place], others)
             terms = RowTerms(np.where(is_own, 1.0, -1.0), C * by_row * _weight(rows), rows.target, rows.class_code)
-            total += loss.losses(terms, loss.m(terms, np.ascontiguousarray(column)))
+            total += float(loss.losses(terms, loss.m(terms, np.ascontiguousarray(column))))
         return total
 
     return losses

@@ -5,7 +5,7 @@ docstring of a loss's module names the kernel that makes its steps of dual coord
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -48,13 +48,13 @@ class Loss(Protocol):
     def projected(self, rows: RowTerms, alpha: Array) -> Array:
         """Return the values (n,) within the bounds of alpha that are nearest to `alpha`."""
 
-    def losses(self, rows: RowTerms, m: Array) -> Any:
+    def losses(self, rows: RowTerms, m: Array) -> Array:
         """Return the sum over the rows of C_i loss_i(m_i), a number or (k,)."""
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
         """Return the gradient (n,) of -D, but 0 where alpha_i is at a bound and a descent step would leave the box."""
 
-    def dual(self, rows: RowTerms, alpha: Array) -> Any:
+    def dual(self, rows: RowTerms, alpha: Array) -> Array:
         """Return the sum over the rows of the dual terms d_i(alpha_i), a number or (k,)."""
 
     def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:

@@ -4,7 +4,6 @@ Support vector regression (Ho and Lin, JMLR 2012). The paper calls alpha beta; i
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class EpsilonInsensitive:
         upper = self._upper(rows.C)
         return np.clip(alpha, -upper, upper)
 
-    def losses(self, rows: RowTerms, m: Array) -> Any:
+    def losses(self, rows: RowTerms, m: Array) -> Array:
         return np.sum(rows.C * self._excess(m), axis=0)
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
@@ -44,7 +43,7 @@ class EpsilonInsensitive:
         PG = np.where(alpha == upper, np.maximum(PG, 0.0), np.where(alpha == -upper, np.minimum(PG, 0.0), PG))
         return np.where(rows.C == 0.0, 0.0, PG)
 
-    def dual(self, rows: RowTerms, alpha: Array) -> Any:
+    def dual(self, rows: RowTerms, alpha: Array) -> Array:
         squares = np.sum(self._curvature(rows.C) / 2.0 * alpha * alpha, axis=0)
         return products(rows.target, alpha) - self.epsilon * np.sum(np.abs(alpha), axis=0) - squares
 
@@ -68,7 +67,7 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
 
     is_smooth, has_centre, has_curvature = True, True, True
 
-    def losses(self, rows: RowTerms, m: Array) -> Any:
+    def losses(self, rows: RowTerms, m: Array) -> Array:
         return np.sum(rows.C * self._excess(m) ** 2, axis=0)
 
     def _upper(self, C: Array) -> Array:

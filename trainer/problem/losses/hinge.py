@@ -1,7 +1,5 @@
 """Hinge loss. Its step is in trainer.kernels.hinge and hinge_lanes."""
 
-from typing import Any
-
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
@@ -14,13 +12,13 @@ class Hinge(MarginLoss):
     is_smooth, has_centre = False, True
     is_quadratic, has_curvature, has_joint = True, False, True
 
-    def losses(self, rows: RowTerms, m: Array) -> Any:
+    def losses(self, rows: RowTerms, m: Array) -> Array:
         return products(rows.C, np.maximum(0.0, 1.0 - m))
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
         return projected_gradient(m - 1.0, alpha == 0.0, alpha == rows.C)
 
-    def dual(self, rows: RowTerms, alpha: Array) -> Any:
+    def dual(self, rows: RowTerms, alpha: Array) -> Array:
         return alpha.sum(axis=0)
 
     def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:

@@ -1,7 +1,5 @@
 """Logistic loss. Its step is in trainer.kernels.logistic_and_regression."""
 
-from typing import Any
-
 import numpy as np
 from scipy.special import expit
 
@@ -18,7 +16,7 @@ class Logistic(MarginLoss):
     is_smooth, has_centre = True, False
     is_quadratic, has_curvature, has_rest, has_probabilities = False, False, False, True
 
-    def losses(self, rows: RowTerms, m: Array) -> Any:
+    def losses(self, rows: RowTerms, m: Array) -> Array:
         return products(rows.C, np.logaddexp(0.0, -m))
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
@@ -26,7 +24,7 @@ class Logistic(MarginLoss):
         G = m + np.log(share / (1.0 - share))
         return np.where(rows.C == 0.0, 0.0, projected_gradient(G, share == LEAST_SHARE, share == MOST_SHARE))
 
-    def dual(self, rows: RowTerms, alpha: Array) -> Any:
+    def dual(self, rows: RowTerms, alpha: Array) -> Array:
         share = alpha / without_zeros(rows.C)
         return products(rows.C, _entropy(share) + _entropy(1.0 - share))
 

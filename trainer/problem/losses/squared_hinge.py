@@ -1,7 +1,5 @@
 """Squared hinge loss. Its step is in trainer.kernels.hinge and hinge_lanes."""
 
-from typing import Any
-
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
@@ -24,7 +22,7 @@ class SquaredHinge(MarginLoss):
     def projected(self, rows: RowTerms, alpha: Array) -> Array:
         return np.clip(alpha, 0.0, np.where(rows.C == 0.0, 0.0, np.inf))
 
-    def losses(self, rows: RowTerms, m: Array) -> Any:
+    def losses(self, rows: RowTerms, m: Array) -> Array:
         return products(rows.C, np.maximum(0.0, 1.0 - m) ** 2)
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
@@ -32,7 +30,7 @@ class SquaredHinge(MarginLoss):
         PG = projected_gradient(m - 1.0 + alpha / (2.0 * without_zeros(rows.C)), alpha == 0.0, is_out)
         return np.where(is_out, 0.0, PG)
 
-    def dual(self, rows: RowTerms, alpha: Array) -> Any:
+    def dual(self, rows: RowTerms, alpha: Array) -> Array:
         return alpha.sum(axis=0) - np.sum(alpha * alpha / (2.0 * (2.0 * without_zeros(rows.C))), axis=0)
 
     def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
