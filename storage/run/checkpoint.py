@@ -63,12 +63,23 @@ class Checkpoint:
 
 def write_checkpoint(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a checkpoint to `path`, durably; the file is then complete, or the older file is unchanged."""
+    document = np.frombuffer(pack({**about, _NAMES: list(arrays)}, VERSION), np.uint8)
+    write_arrays(path, {_ABOUT: document, **arrays})
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], is_durable: bool = True) -> None:
+    """Write arrays to the .npz file `path`; the file is then complete, or the older file is unchanged.
+
+    is_durable  False: a power cut may leave a damaged file
+    """
     staged = path.with_name(f".{path.name}.staged")
     try:
         with staged.open("wb") as file:
-            document = np.frombuffer(pack({**about, _NAMES: list(arrays)}, VERSION), np.uint8)
-            np.savez(file, allow_pickle=False, **{_ABOUT: document, **arrays})
-        publish(staged, path)
+            np.savez(file, allow_pickle=False, **arrays)
+        if is_durable:
+            publish(staged, path)
+        else:
+            staged.replace(path)
     except BaseException:
         staged.unlink(missing_ok=True)
         raise

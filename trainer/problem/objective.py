@@ -66,10 +66,10 @@ class Objective:
 
     def _groups(self, terms: RowTerms) -> Iterator[tuple[slice, RowTerms]]:
         """Yield tasks that are computed at once, as a slice of columns, and the terms of the rows in them."""
-        size = max(1, _AT_ONCE // max(1, len(terms.C)))
+        size, target = max(1, _AT_ONCE // max(1, len(terms.C))), terms.target[:, np.newaxis]
         for begin in range(0, self.tasks.width, size):
             group = slice(begin, begin + size)
-            yield group, terms.of_tasks(group)
+            yield group, terms._replace(sign=terms.sign[:, group], C=terms.C[:, group], target=target)
 
 
 class _Joint(Objective):

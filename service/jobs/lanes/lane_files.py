@@ -25,7 +25,7 @@ from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.files.durable import make_directory, publish
 from streamsvm.storage.models.model_file import Model, read_about, read_model, write_model
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS
+from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS, write_arrays
 
 LANES = "lanes"  # in a job's directory
 HELD_OUT = "held_out.npz"  # in a lane's directory
@@ -54,18 +54,7 @@ def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: 
     arrays = {"ids": ids, "target": target, "decision_values": decision_values, _ABOUT: record}
     if (weight := read_weights(run, plan.n_rows)) is not None:
         arrays["weight"] = weight[ids]
-    path = directory / HELD_OUT
-    staged = path.with_name(f".{path.name}.staged")
-    try:
-        with staged.open("wb") as file:
-            np.savez(file, **arrays)
-        if plan.is_searching:
-            staged.replace(path)  # a file that a power cut damages is made again
-        else:
-            publish(staged, path)
-    except BaseException:
-        staged.unlink(missing_ok=True)
-        raise
+    write_arrays(directory / HELD_OUT, arrays, is_durable=not plan.is_searching)  # a damaged file is made again
 
 
 def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:

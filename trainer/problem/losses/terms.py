@@ -11,7 +11,7 @@ class RowTerms(NamedTuple):
     """Signs, C, targets and class codes of some rows.
 
     sign, C   (n, width) of each row in each task: y, which is +1 or -1; and C_i, 0 where the task leaves the row out
-    target    (n,) number to predict in regression; class_code (n,) of the rows' labels
+    target    (n,) number to predict in regression, (n, 1) for losses of several tasks; class_code (n,) of the labels
     """
 
     sign: Array
@@ -23,10 +23,6 @@ class RowTerms(NamedTuple):
         """Return these terms in the task of this number, with sign and C as vectors (n,)."""
         sign, C = (np.ascontiguousarray(each[:, number]) for each in (self.sign, self.C))
         return self._replace(sign=sign, C=C)
-
-    def of_tasks(self, group: slice) -> "RowTerms":
-        """Return these terms in k tasks: sign and C (n, k), and the target as a column (n, 1)."""
-        return self._replace(sign=self.sign[:, group], C=self.C[:, group], target=self.target[:, np.newaxis])
 
 
 class MarginLoss:
