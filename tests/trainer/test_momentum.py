@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.rows.cache import Step
+from streamsvm.storage.rows.csr import read_only
+from streamsvm.storage.rows.segment import ROW_ID
+from streamsvm.trainer.problem.lane_kernel import differ
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.sweeps.sweep import WHOLE_EVERY, Next, is_told, is_worth_threads, next_sweep
 from streamsvm.trainer.updates.momentum import Momentum, beta, rate
@@ -143,6 +146,13 @@ def test_rows_that_have_moved_are_those_that_momentum_moves_next():
     sweeps.momentum.begin_sweep(FAR)
     assert np.array_equal(told, sweeps.alpha != before)
     assert 0 < np.count_nonzero(told) < len(every)
+
+
+def test_a_row_differs_if_one_of_its_lanes_does():
+    now, earlier, out = np.ones((5, 4)), np.ones((5, 4)), np.empty(4, bool)
+    earlier[1, 3] = earlier[4, 0] = 0.0
+    differ(now, earlier, *read_only(np.array([4, 2, 1, 0], ROW_ID)), out)
+    assert out.tolist() == [True, False, True, False]
 
 
 def test_a_sweep_that_brought_nothing_is_followed_by_one_without_momentum():

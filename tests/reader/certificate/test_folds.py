@@ -119,6 +119,15 @@ def test_what_is_found_of_them_is_read_back(tmp_path):
     assert read_weights(tmp_path, 10) is None
 
 
+def test_each_lane_has_the_rows_that_it_leaves_out(tmp_path):
+    """Lane 1 leaves none out, lane 3 only fills the axis; a target of one column is that of all lanes."""
+    held, values = HeldOut(tmp_path, 5, (0, 2)), np.arange(12.0).reshape(3, 4)
+    out = np.array([[1, 0, 0, 0], [0, 0, 1, 0], [1, 0, 1, 0]], bool)
+    held.add(np.array([4, 0, 2], ROW_ID), out, np.array([[5.0], [6.0], [7.0]], TARGET), values, np.empty(0))
+    found = [[each.tolist() for each in read_held_out(tmp_path, 5, lane)] for lane in (0, 1, 2)]
+    assert found == [[[2, 4], [7.0, 5.0], [8.0, 0.0]], [[], [], []], [[0, 2], [6.0, 7.0], [6.0, 10.0]]]
+
+
 def test_weights_are_read_back_to_the_last_digit(tmp_path):
     """Rows that were added without weights have 1; what an earlier run left there is not read."""
     (tmp_path / "held_out.weight").write_bytes(bytes(24))
