@@ -8,6 +8,7 @@ import numpy as np
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.reader.certificate.metrics import NumberErrors
+from streamsvm.reader.certificate.parts import LargestValues
 from streamsvm.storage.errors import RowsMissing
 from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.models.decision import KernelMachine, predicted_classes, squared_norm
@@ -43,6 +44,7 @@ class CertificatePass:
     alpha     (n_rows, width), not changed: the pass uses a copy of each row's alpha, projected into its bounds
     held_out  receives the decision values of rows that tasks leave out; None: no task leaves rows out
     machine   a kernel machine to certify in place of w; the certificate's D is then unknown (nan)
+    parts     receives the decision values of models whose classes several runs train; None: there are none
     visited   the feature maps that are applied to rows at each visit
     training  the scores of models on the rows added
     """
@@ -55,10 +57,11 @@ class CertificatePass:
         held_out: HeldOut | None = None,
         machine: KernelState | None = None,
         visited: Visited = UNMAPPED,
+        parts: LargestValues | None = None,
     ) -> None:
         self._visited = visited
         self._lock = Lock()
-        self._held_out = held_out
+        self._held_out, self._parts = held_out, parts
         self._objective, self.training = objective, TrainingScores(objective.tasks)
         n_figures = objective.tasks.n_figures
         if machine:
@@ -84,6 +87,8 @@ class CertificatePass:
         m = objective.m(terms, dots)
         M_plus, M_minus = objective.extremes(terms, m, own)
         losses, dual = objective.losses(terms, m), objective.dual(terms, own)
+        if self._parts is not None:
+            self._parts.add(rows, dots)
         with self._lock:
             if self._held_out is not None:
                 y = terms.target[:, np.newaxis] if objective.tasks.is_regression else terms.sign

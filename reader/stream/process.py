@@ -11,6 +11,7 @@ import numpy as np
 
 from streamsvm.reader.certificate.final_pass import CertificatePass
 from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.certificate.parts import LargestValues
 from streamsvm.reader.stream.arrivals import Arrivals, ArrivalSource
 from streamsvm.reader.stream.passes import Passes
 from streamsvm.reader.stream.residents import BlockResidents, Eviction, Residents
@@ -50,6 +51,7 @@ class Reader:
         self._objective = make_objective(settings.tasks)
         places = settings.tasks.leaving_rows_out
         self._held_out = HeldOut(run, settings.n_rows, places) if places else None
+        self._parts = LargestValues(run, settings.n_rows, settings.tasks) if settings.part_rows is None else None
         self._run, self._has_kernel = run, settings.has_kernel
         shape = settings.width, settings.tasks.width
         # The reader of a shard also publishes sum_i alpha_i y_i x_i over the shard's rows.
@@ -205,7 +207,8 @@ class Reader:
         state, passes = self._state, self._passes
         machine = published_machine(self._run) if self._has_kernel else None
         w, alpha = state.w[: passes.width], state.alpha[: passes.n_rows]
-        certificate_pass = CertificatePass(self._objective, w, alpha, self._held_out, machine, passes.visited)
+        told = self._held_out, machine, passes.visited, self._parts
+        certificate_pass = CertificatePass(self._objective, w, alpha, *told)
         passes.visit_all(certificate_pass.add, self._beat, is_shared=self._shares_certifying)
         certificate = certificate_pass.result()
         if self._own_w is not None:

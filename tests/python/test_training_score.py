@@ -8,6 +8,7 @@ from sklearn.svm import LinearSVC
 
 from streamsvm import StreamSVC, StreamSVR
 from streamsvm.reader.certificate.final_pass import TrainingScores
+from streamsvm.reader.certificate.parts import LargestValues, joint_accuracy, largest_values_path
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from tests.contracts.objectives import numbered_rows
 
@@ -32,6 +33,9 @@ def rows(n_classes=2, seed=0):
         (4, {"class_weight": "balanced"}),
         (4, {"multiclass": "crammer_singer"}),
         (2, {"multiclass": "crammer_singer"}),
+        (17, {}),  # more classes than run side by side, and solvers that train one at a time
+        (4, {"solver": "dcd", "bias": None}),
+        (3, {"kernel": "rbf", "solver": "bsca", "budget": 50}),
         (2, {"kernel": "rbf", "solver": "bsca", "budget": 50}),
     ],
 )
@@ -42,12 +46,15 @@ def test_accuracy(n_classes, parameters):
     assert model.training_score_["value"] == pytest.approx(accuracy_score(y, model.predict(X)), **EXACT)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3, 17])
 def test_rows_count_by_their_weights(n_classes):
     X, y, weight = rows(n_classes)
     model = StreamSVC().fit(X, y, weight)
     expected = accuracy_score(y, model.predict(X), sample_weight=weight)
     assert model.training_score_["value"] == pytest.approx(expected, **EXACT)
+    assert {lane["training"]["accuracy"] for lane in model.model_.about.get("lanes", ())} <= {
+        model.training_score_["value"]
+    }
 
 
 def test_numbers():
@@ -98,6 +105,22 @@ def test_hinge_loss_is_not_smooth_enough_for_leave_one_out():
     X, y, _ = rows()
     model = StreamSVC(100.0, relative_gap=1e-8).fit(X, y)
     assert any(record.get("newton") for record in model.history_) and model.training_score_["rows"] == "training"
+
+
+@pytest.mark.parametrize("n_runs", [1, 2, 3])
+def test_runs_of_some_classes_each_say_together_how_good_their_model_is(tmp_path, n_runs):
+    given = numbered_rows("hinge", seed=2)
+    values = np.random.default_rng(1).integers(-2, 3, size=(len(given), 3)).astype(float)  # with equal ones
+    parts = []
+    for run, classes in enumerate(np.array_split(np.arange(3), n_runs)):
+        each = tuple(Task(positive, None, 1.0, 1.0) for positive in classes.tolist())
+        tasks, directory = Tasks("hinge", each, labels=(0.0, 1.0, 2.0, 3.0)), tmp_path / str(run)
+        directory.mkdir()
+        LargestValues(directory, len(given), tasks).add(given, values[:, classes])
+        parts.append(largest_values_path(directory, 0))
+    weight = given.weight if len(given.weight) else np.ones(len(given))
+    expected = accuracy_score(given.class_code, values.argmax(axis=1), sample_weight=weight)
+    assert joint_accuracy(parts, len(given), weight.sum()) == pytest.approx(expected, **EXACT)
 
 
 def test_tasks_of_a_run_make_models_by_their_C():

@@ -150,10 +150,13 @@ class Tasks:
             return [own if len(own) > 2 else own[:1]] if own else []
         if len(self.labels) <= 2:
             return [[number] for number in own]
-        by_C: dict[float, list[int]] = {}
-        for number in sorted(own, key=lambda number: self.each[number].positive):
-            by_C.setdefault(self.each[number].C_negative, []).append(number)  # class weights are in C_positive alone
-        return [columns for columns in by_C.values() if len(columns) == len(self.labels)]
+        return [columns for columns in self._by_C if len(columns) == len(self.labels)]
+
+    @property
+    def parts_of_models(self) -> list[list[int]]:
+        """The columns of each model of which other runs train some classes, in the order of the classes of this run."""
+        is_apart = len(self.labels) > 2 and not self.is_joint
+        return [columns for columns in self._by_C if is_apart and len(columns) < len(self.labels)]
 
     @property
     def largest_C(self) -> float:
@@ -177,6 +180,15 @@ class Tasks:
     def left_out(self, rows: LabelColumns | Segment) -> Array:
         """Return which rows each task leaves out because of their fold, (n, width) bool."""
         return (self._C == 0.0)[self._kinds(rows)]
+
+    @property
+    def _by_C(self) -> list[list[int]]:
+        """The columns of the tasks on all rows, of one value of C after the other, in the order of their classes."""
+        by_C: dict[float, list[int]] = {}
+        for number, task in sorted(enumerate(self.each), key=lambda each: each[1].positive):
+            if task.fold is None:
+                by_C.setdefault(task.C_negative, []).append(number)  # class weights are in C_positive alone
+        return list(by_C.values())
 
     def _kinds(self, rows: LabelColumns | Segment) -> Array:
         return rows.class_code.astype(np.intp) * self.n_folds + rows.fold

@@ -9,7 +9,7 @@ import os
 import shutil
 import zipfile
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -17,12 +17,13 @@ from typing import IO, Any
 import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
+from streamsvm.reader.certificate.parts import LARGEST, joint_accuracy, largest_values_path
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.plan.lanes import Lane, is_scaled
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.files.arrays import load_arrays
-from streamsvm.storage.files.durable import make_directory, publish
+from streamsvm.storage.files.arrays import load_arrays, open_array
+from streamsvm.storage.files.durable import make_directory, publish, write_file
 from streamsvm.storage.models.model_file import Model, read_about, read_model, write_model
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS, write_arrays
@@ -30,6 +31,7 @@ from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS, write_arrays
 LANES = "lanes"  # in a job's directory
 HELD_OUT = "held_out.npz"  # in a lane's directory
 _OUTCOME, _ABOUT = "model", "about"  # a lane's model, in its directory; its record, in a file of held-out rows
+_LARGEST = "largest"  # in a lane's directory, with the number of lanes of the same model that its run has trained
 _HINT = "Ask for other folds, or have more rows of each class, in more groups."
 
 
@@ -171,25 +173,45 @@ def keep_outcomes(
 ) -> None:
     """Save the model, and any held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model.
 
+    The first lane of a model of which the run trains some classes also keeps the rows' largest decision values.
+
     about  returns the record of a lane, which is also in its model
 
     Raises ServiceError: empty_fold, fold_without_class.
     """
+    n_classes = {columns[0]: len(columns) for columns in plan.tasks.parts_of_models}
     # The first lane is written last: after a crash in between, no lane of the run counts as done.
     for place, lane in reversed(list(enumerate(plan.running))):
         directory = lane_place(job_dir, plan.number + place)
         make_directory(directory)
-        shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # left by an earlier run of the lane
+        drop_outcome(directory)  # left by an earlier run of the lane
         if lane.fold is not None:
             keep_held_out(directory, plan, lane, run, place, about(place))
+        if place in n_classes and (path := largest_values_path(run, place)).exists():  # several machines write none
+            values = open_array(path, LARGEST, (plan.n_rows,), "r")
+            write_file(directory / f"{_LARGEST}.{n_classes[place]}", [values.data.cast("B")])
         if not plan.is_searching:  # nobody needs the models of a search
             write_model(directory / _OUTCOME, make(place))
 
 
+def training_accuracy(job_dir: Path, plan: JobPlan, numbers: Sequence[int]) -> float | None:
+    """Return the accuracy on all rows of the model of these lanes, which several runs have trained; None: unknown."""
+    parts: list[Path] = []
+    while numbers:
+        part = next(lane_place(job_dir, numbers[0]).glob(f"{_LARGEST}.*"), None)
+        if part is None:
+            return None
+        parts.append(part)
+        numbers = numbers[int(part.suffix[1:]) :]
+    weights = plan.manifest.weights
+    return joint_accuracy(parts, plan.n_rows, weights.total if weights else plan.n_rows) if parts else None
+
+
 def drop_outcome(lane: Path) -> None:
-    """Remove the model and held-out rows from a lane's directory: the lane is trained again, or continued."""
+    """Remove a lane's model and what is known of rows from its directory: the lane is trained again, or continued."""
     shutil.rmtree(lane / _OUTCOME, ignore_errors=True)
-    (lane / HELD_OUT).unlink(missing_ok=True)
+    for path in (lane / HELD_OUT, *lane.glob(f"{_LARGEST}.*")):
+        path.unlink(missing_ok=True)
 
 
 def drop_after(job_dir: Path, number: int) -> None:
@@ -272,7 +294,7 @@ def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
     staged = job_dir / f".{LANES}"
     shutil.rmtree(staged, ignore_errors=True)
     for number in range(first + 1):
-        ignored = shutil.ignore_patterns(_OUTCOME, HELD_OUT) if number == first else None
+        ignored = shutil.ignore_patterns(_OUTCOME, HELD_OUT, f"{_LARGEST}.*") if number == first else None
         # Files are replaced, never written to: links are as good as copies.
         shutil.copytree(lane_place(other, number), staged / f"{number:04d}", ignore=ignored, copy_function=os.link)
     publish(staged, job_dir / LANES)

@@ -13,7 +13,7 @@ import numpy as np
 from streamsvm.reader.certificate.metrics import Calibration, ClassCounts, NumberErrors, Ranking, weighted
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.scoring import FIGURE_OF, sign_of
-from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights
+from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights, training_accuracy
 from streamsvm.service.jobs.plan.lanes import Lane, class_weights
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.states import estimated_score, score_in
@@ -295,16 +295,33 @@ class Outcome:
         plan, folds = self.plan, self.folds
         for C in plan.spec.Cs if folds is None or plan.spec.keep == "all" else (folds.selected_C,):
             if numbers := plan.lanes_of(C, len(self.done)):
-                model, result = _joined([plan.lanes[k] for k in numbers], map(self.model_of, numbers), directory)
+                model = _joined(len(numbers), map(self.model_of, numbers), directory)
+                abouts = [self.done[k] for k in numbers]
+                result = abouts[0]["result"]
+                if len(numbers) > 1:
+                    result = job_result([plan.lanes[k] for k in numbers], abouts)
                 own: dict[str, Any] = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
                 if plan.spec.class_weight == "balanced":
                     weights = class_weights(plan.spec, plan.labels, plan.manifest)
                     own["class_weights"] = [*weights.values()]
                 spec = plan.spec.model_copy(update={"C": C}).model_dump()
-                estimate = estimated_score(self.done[numbers[0]]["result"])
+                estimate = estimated_score(abouts[0]["result"])
                 own["score"] = estimate if folds is None else folds.score(C)
                 model = replace(model, labels=plan.model_labels, about={**about, "spec": spec, **result, **own})
                 yield C, model if folds is None else replace(model, sigmoid=folds.sigmoid(C))
+
+
+def with_training_scores(
+    plan: JobPlan, job_dir: Path, done: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """Return the records of finished lanes, with the training accuracy of models whose classes several runs trained."""
+    found = list(done)
+    for numbers in (plan.lanes_of(C, len(done)) for C in plan.spec.Cs):
+        if (accuracy := training_accuracy(job_dir, plan, numbers)) is not None:
+            for number in numbers:
+                result = {**done[number]["result"], "training": {"accuracy": accuracy}}
+                found[number] = {**done[number], "result": result}
+    return found
 
 
 def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -344,23 +361,19 @@ def _distance(certificate: Mapping[str, Any]) -> tuple[float, float]:
     return gap, relative
 
 
-def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -> tuple[Model, Mapping[str, Any]]:
-    """Join the models of lanes, one a class, into one, whose labels the caller sets; return also the lanes' result."""
+def _joined(n_classes: int, outcomes: Iterator[Model], directory: Path) -> Model:
+    """Join the models of lanes, one a class, into one, whose labels the caller sets."""
     first = next(outcomes)
-    if len(lanes) == 1:
-        return first, first.about["result"]
+    if n_classes == 1:
+        return first
     if first.vectors is not None:
-        machines = [first, *outcomes]
-        return _one_machine(machines), job_result(lanes, [machine.about for machine in machines])
-    w = scratch(directory, first.w.dtype, len(lanes), len(first.w))
+        return _one_machine([first, *outcomes])
+    w = scratch(directory, first.w.dtype, n_classes, len(first.w))
     w_bias: list[Any] = []
-    abouts = []
     for place, outcome in enumerate(chain([first], outcomes)):
         w[place] = outcome.w
         w_bias.append(outcome.w_bias)
-        abouts.append(outcome.about)
-    joined = replace(first, w=w, w_bias=tuple(w_bias) if first.bias is not None else 0.0)
-    return joined, job_result(lanes, abouts)
+    return replace(first, w=w, w_bias=tuple(w_bias) if first.bias is not None else 0.0)
 
 
 def _one_machine(machines: Sequence[Model]) -> Model:

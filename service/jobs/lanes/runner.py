@@ -14,7 +14,7 @@ import numpy as np
 from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.lanes.continuing import searched
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, outcome_of
-from streamsvm.service.jobs.lanes.outcome import CrossValidation, Outcome, cross_validation
+from streamsvm.service.jobs.lanes.outcome import CrossValidation, Outcome, cross_validation, with_training_scores
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import has_leading_bias, read_lane
 from streamsvm.service.jobs.progress.progress import HISTORY, last_lines, made, read_json
@@ -181,6 +181,7 @@ class LaneRunner:
             if len(done) < len(plan.lanes) and not is_enough:
                 self.start(plan, done)
                 return False
+        done = with_training_scores(plan, self._job_dir, done)
         self.outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done), self._found))
         return True
 
