@@ -23,7 +23,7 @@ from streamsvm.storage.run.state import SOLVER_PHASES
 Responses = dict[int | str, dict[str, Any]]
 
 _LINE = re.compile(r"^( *)(\w+)(\?|\([\w, ]+\))?: (?:(.+?) -- )?(.+)$", re.MULTILINE)
-_FIGURES = re.compile(r"^  = ([\w, ]+)(?:; (.+))?$", re.MULTILINE)
+_FIGURES = re.compile(r"^  = ([\w, ]+)(\??)(?:; (.+))?$", re.MULTILINE)
 _NAME = re.compile(r"[A-Z]\w+")
 
 
@@ -47,10 +47,13 @@ def _such_as(example: str) -> Any:
 
 
 def _figures(line: re.Match[str]) -> str:
-    """Return the lines of the figures of groups; with a text that says where they are null, their types allow it."""
-    null = (" | None", f"; {line[2]}") if line[2] else ("", "")
+    """Return the lines of the figures of groups; with a text that says where they are null, their types allow it.
+
+    With a question mark, answers of earlier versions lack them.
+    """
+    null = (" | None", f"; {line[3]}") if line[3] else ("", "")
     found = figures_in(*line[1].split(", "))
-    return "\n".join(f"  {each.name}: {each.type}{null[0]} -- {each.meaning}{null[1]}" for each in found)
+    return "\n".join(f"  {each.name}{line[2]}: {each.type}{null[0]} -- {each.meaning}{null[1]}" for each in found)
 
 
 def _read(lines: list[tuple[str, ...]], indent: str = "", owner: str = "") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from streamsvm.api.access.auth import COOKIE
 from streamsvm.service.datasets.views import input_words
 from streamsvm.service.jobs.fields.from_text import format_size
+from streamsvm.service.jobs.fields.scoring import FIGURE_OF
 from streamsvm.service.jobs.progress.states import ESTIMATES, gap_of
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.terminal.display import duration, scored
@@ -102,7 +103,7 @@ _ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.globals |= {"FIGURES": FIGURES, "ESTIMATES": ESTIMATES}
+_ENVIRONMENT.globals |= {"FIGURES": FIGURES, "FIGURE_OF": FIGURE_OF, "ESTIMATES": ESTIMATES}
 _ENVIRONMENT.filters.update(short=_short, place=_place, label=shown_label, field=_field, flat=flat, gap=gap_of)
 _ENVIRONMENT.filters.update(
     count=_or_dash("{:,}".format), size=_or_dash(format_size), time=_or_dash(_time), duration=_or_dash(duration),

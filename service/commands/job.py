@@ -5,7 +5,7 @@ from typing import Any
 
 from streamsvm.service.jobs.progress.states import TRANSITIONS, gap_of
 from streamsvm.service.remote.client import Client, RemoteJob
-from streamsvm.service.terminal.display import display, duration, progress_line, scored, short
+from streamsvm.service.terminal.display import best_so_far, display, duration, progress_line, scored, short
 from streamsvm.service.terminal.remote import add_action, exit_code, print_json, print_table, watch
 from streamsvm.service.terminal.spelling import in_dashes
 
@@ -42,7 +42,7 @@ def ls(options: argparse.Namespace) -> int:
         Cs = spec["C"] if isinstance(spec["C"], list) else [spec["C"]]
         figures = [
             ",".join(each if isinstance(each, str) else short(each) for each in Cs),
-            scored(job.get("score")),
+            scored(job.get("score")) or best_so_far(job["progress"]),
             short(gap_of(job)),
         ]
         time = "" if seconds is None else duration(seconds)
@@ -108,7 +108,7 @@ def _show(job: dict[str, Any], is_json: bool) -> None:
     requested = f", {job['requested']} requested" if job["requested"] and job["state"] == "running" else ""
     print(f"{job['id']}  {job['state']}{phase}{requested}  on {job['spec']['dataset']}, attempt {job['attempt']}")
     if job["progress"]:
-        shown = {**job["progress"], "gap": gap_of(job)}
+        shown = {**job["progress"], "gap": gap_of(job), **({"best_C": None} if job["score"] else {})}
         print(progress_line(shown, job["spec"]["tolerance"], job["spec"].get("relative_gap")))
         print(f"for {duration(job['progress']['elapsed_seconds'])}")
     for warning in job["warnings"]:

@@ -175,7 +175,11 @@ class Display:
                 self.say(f"warning: {each['message']}. {in_dashes(each['hint'])} [{each['code']}]")
 
     def show_progress(self, progress: dict[str, Any]) -> None:
-        """Show progress within a pass; this plain display does nothing."""
+        """Show progress within a pass; this plain display tells which C is the best so far, when it changes."""
+        best = best_so_far(progress)
+        if best and best not in self._told:
+            self._told.add(best)
+            self.say(best)
 
     def show_folds(self, result: Mapping[str, Any], scoring: str) -> None:
         """Show cross-validation, if `result` has any: the figure of `scoring` for each C, all of the selected one."""
@@ -297,9 +301,18 @@ def progress_line(progress: dict[str, Any], tolerance: float | None, relative_ga
         parts.append(f"dual {short(progress['dual_objective'], 8)}")
     if progress["elapsed_seconds"]:
         parts.append(f"{progress['rows_streamed'] / progress['elapsed_seconds']:,.0f} rows/s")
+    if best := best_so_far(progress):
+        parts.append(best)
     if progress["eta_seconds"] is not None:
         parts.append(f"{duration(progress['eta_seconds'])} left")
     return "  ".join(parts)
+
+
+def best_so_far(progress: Mapping[str, Any] | None) -> str:
+    """Write the best C of a running job so far, with its score on rows held out; "" while none is judged."""
+    if not progress or not progress.get("best_C"):
+        return ""
+    return f"best so far C = {short(progress['best_C'])}: {short(progress['best_score'], 4)}"
 
 
 def _place(progress: Mapping[str, Any]) -> str:

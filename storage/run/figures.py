@@ -54,6 +54,8 @@ _ALL = (
         "D at the present dual variables, or another lower bound of the optimum", metric="gauge",
     ),
     Figure("primal_bound", "objectives", _NUMBER, "the least P that is known", metric="gauge"),
+    Figure("best_C", "score", "float", "the best `C` of those judged on rows held out so far"),
+    Figure("best_score", "score", "float", "the mean over folds, at `best_C`, of the figure that `scoring` is of"),
     Figure("rows_unvisited", "rows", "int", "rows that the pass did not visit", "count"),
     Figure("free_rows", "rows", "int", "rows whose dual variable is between its bounds", "count", metric="gauge"),
     Figure("rows_streamed", "counts", "int", "rows read, over all passes", "count", metric="counter"),

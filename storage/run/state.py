@@ -106,6 +106,8 @@ CONTROL = (
     # worker
     ("w_unmade", INTEGER, "worker"),  # 1: the reader must compute w from the alpha with which the job begins
     ("stop", INTEGER, "worker"),  # a user asked to stop the job: after the current pass, or soon
+    ("best_C", REAL, "worker"),  # of the values judged on rows held out by earlier lanes; 0: none is
+    ("best_score", REAL, "worker"),  # the figure of `scoring` at this C
     ("hand_back", INTEGER, "worker"),  # 1: the worker ends: stop after the current section, with a checkpoint
 )
 

@@ -74,6 +74,35 @@ def test_a_job_in_every_state_has_its_buttons(tmp_path, state):
     assert service.request("GET", "/").text.count(f"badge {state}") == 1
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "on the rows of training is known when training ends"),
+        ({"validation": 0.1}, "on rows that are held out from training is known when training ends"),
+        ({"C": [0.1, 1], "folds": 3}, "on rows that are held out from training is known when training ends"),
+        ({"C": "auto"}, "is known once the first values of C have been tried"),
+        ({"C": [0.1, 1]}, "No rows are held out from training to say how good each C is"),
+    ],
+)
+def test_a_running_job_says_how_good_it_is_or_when_that_is_known(tmp_path, fields, words):
+    service = Service(tmp_path)
+    service.add_dataset("data")
+    job = service.request("POST", "/v1/jobs", json={"dataset": "data", **fields}).json()["id"]
+    service.store.claim()
+    assert (
+        words in service.request("GET", f"/jobs/{job}").text
+        and "so far </span>" not in service.request("GET", "/").text
+    )
+    run = service.settings.jobs / job / "run"
+    run.mkdir(parents=True)
+    (run / RUN_FILE).write_text(json.dumps({"lane": ONE_LANE, "reader": {"blocks": None}}))
+    control = create_state(run, 60, 41).control
+    control["best_C"], control["best_score"] = 0.25, 0.875
+    progress = service.request("GET", f"/v1/jobs/{job}").json()["progress"]
+    assert (progress["best_C"], progress["best_score"]) == (0.25, 0.875)
+    assert "so far </span>0.875" in service.request("GET", "/").text
+
+
 def test_the_reference_shows_every_route_with_its_fields(filled):
     text = filled.request("GET", "/reference").text
     for path, methods in filled.request("GET", "/openapi.json").json()["paths"].items():

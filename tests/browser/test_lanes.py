@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.api.app import Service as Filled
+from tests.api.server import RunningServer
 from tests.browser.looks import SCREENS
 from tests.browser.test_model_page import titles
 from tests.end_to_end.service import PLAIN, Service, running, wait_for
@@ -411,6 +412,22 @@ def test_a_lane_has_rings_where_it_takes_part(open_job):
     found = drawn(page, "chart-lanes")
     assert found["class 0"] == [[0.3, 0.25], [0.5, 0.25]] and found["Newton step"] == [[0.3, 0.25]]
     wait_for(lambda: "12: 24 scans, 311 rows, sigma 5" in legend(page, "chart-lanes")["Newton step"])
+
+
+def test_a_running_job_shows_the_best_C_so_far(open_page, tmp_path):
+    service = Filled(tmp_path)
+    job = service.store.add_job(service.add_dataset("data"), {"dataset": "data", "C": "auto", "folds": 5}, 1000)
+    service.store.claim()
+    with RunningServer(service) as server:
+        page = open_page(f"http://127.0.0.1:{server.address[1]}")
+        page.goto(f"{page.url}jobs/{job}")
+        assert page.locator("#no-score-yet").is_visible() and not page.locator("#so-far").is_visible()
+        seen = {"block": 0, "blocks": 1, "rows_streamed": 0, "elapsed_seconds": 1.0, "lane": {"count": 1, "of": 2}}
+        page.evaluate("showProgress", {**seen, "best_C": 0.25, "best_score": 0.875})
+        words = page.locator("#so-far").inner_text()
+        assert words == "accuracy 0.875 so far, on rows that are held out from training, with C = 0.250"
+        assert not page.locator("#no-score-yet").is_visible()
+        page.close()  # its stream of events ends before the server does
 
 
 def test_a_running_job_shows_the_step_it_is_at(open_job):

@@ -1,5 +1,6 @@
 """Cross-validation in the stream of a job: its figures against scikit-learn's, on the same folds."""
 
+import re
 from itertools import pairwise
 
 import httpx
@@ -126,6 +127,18 @@ def test_without_refit_there_is_no_model(service, datasets):
     ended = service.wait_until_ended(service.submit(dataset="two", folds=2, refit=False, cache_bytes=1 << 17))
     assert (ended["state"], ended["model_id"], ended["result"]["models"]) == ("succeeded", None, [])
     assert len(ended["result"]["cv"][0]["folds"]) == 2
+
+
+@pytest.mark.parametrize("Cs", ["auto", "0.01,1,100"])
+def test_the_command_tells_the_best_C_while_it_looks_for_it(run_here, tmp_path, Cs):
+    X, y = problem(2)
+    (tmp_path / "rows").write_bytes(libsvm_text(100.0 * X, y))  # so that values of C run in turn
+    options = ("-C", Cs, "--validation", "0.25", "--cache", "128KiB", "-o", tmp_path / "m")
+    said = run_here("train", tmp_path / "rows", *options).stderr.splitlines()
+    told = [line.removeprefix("best so far ") for line in said if line.startswith("best so far C = ")]
+    found = dict(re.findall(r"^(C = \S+): accuracy ([\d.]+)", "\n".join(said), re.MULTILINE))
+    values = [float(found[C]) for C, value in (line.split(": ") for line in told) if found[C] == value]
+    assert len(values) == len(told) > 0 and values == sorted(values) and values[-1] == max(map(float, found.values()))
 
 
 def test_the_command_says_on_which_rows_a_model_without_folds_was_judged(run_here, tmp_path):

@@ -68,6 +68,8 @@ function showProgress(progress) {
     const { figure, unit } = place.dataset, value = progress[figure];
     place.textContent = (figure in FIGURES ? FIGURES[figure](progress) : value === null ? null : UNITS[unit](value)) ?? "–";
   }
+  const best = document.getElementById("so-far"), isJudged = Boolean(progress.best_C);
+  if (best) [best.hidden, document.getElementById("no-score-yet").hidden] = [!isJudged, isJudged];
   const bar = document.getElementById("block");
   bar.hidden = !progress.blocks;
   if (progress.blocks) bar.value = progress.block / progress.blocks;

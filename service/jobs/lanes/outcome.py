@@ -220,12 +220,12 @@ def is_past_best(values: Sequence[float], error: float | None, error_of_rise: fl
 def cross_validation(
     plan: JobPlan, job_dir: Path, n_done: int, known: CrossValidation | None = None
 ) -> CrossValidation | None:
-    """Return the cross-validation over the values of C that are done; None without folds, or while lanes are left.
+    """Return the cross-validation over the values of C of which all folds are done; None if there is no such value.
 
     known  has the figures of some of these values
     """
     Cs = plan.Cs_of(n_done)
-    return CrossValidation(plan, job_dir, Cs, known) if plan.spec.n_folds and Cs else None
+    return CrossValidation(plan, job_dir, Cs, known) if Cs else None
 
 
 def _all_rows(folds: list[HeldOutRows]) -> HeldOutRows:
@@ -262,7 +262,7 @@ class Outcome:
 
     done      the record of each finished lane, in order
     model_of  returns the model of a lane by its number, with the trainer's report in the model's `about`
-    folds     the cross-validation; None: the job has none, or not all of its lanes are done
+    folds     the cross-validation; None: the job has none, or not all of its lanes are done, and it searches for no C
     """
 
     plan: JobPlan

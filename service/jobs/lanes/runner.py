@@ -126,7 +126,11 @@ class LaneRunner:
         self.close()
         self._done = done
         self._plan = searched(plan, self._job_dir, done, self._found).next_lanes(done)
+        self._found = cross_validation(self._plan, self._job_dir, len(done), self._found)
         self._attempt = self._begin(self._plan)
+        if self._found is not None:
+            control, C = self._attempt.run.control, self._found.selected_C
+            control["best_C"], control["best_score"] = C, self._found.score(C)["value"]
 
     def request_stop(self) -> None:
         """Ask the run to end after its current pass."""
@@ -182,7 +186,9 @@ class LaneRunner:
                 self.start(plan, done)
                 return False
         done = with_training_scores(plan, self._job_dir, done)
-        self.outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done), self._found))
+        is_whole = plan.spec.searches_C or len(done) == len(plan.lanes)
+        folds = cross_validation(plan, self._job_dir, len(done), self._found) if is_whole else None
+        self.outcome = Outcome(plan, done, model_of, folds)
         return True
 
 

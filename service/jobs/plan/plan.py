@@ -95,11 +95,10 @@ class JobPlan:
         return found if len(found) == each else []
 
     def Cs_of(self, done: int) -> tuple[float, ...]:
-        """The values of C all of whose lanes are among the first `done`; () unless all are, or C is searched for."""
-        if not self.spec.searches_C:
-            return self.spec.Cs if done == len(self.lanes) else ()
-        begun, left = ({lane.C for lane in lanes} for lanes in (self.lanes[:done], self.lanes[done:]))
-        return tuple(C for C in self.spec.Cs if C in begun and (C not in left or self.has_searched))
+        """The values of C all of whose lanes that leave a fold out are among the first `done`."""
+        parts = self.lanes[:done], self.lanes[done:]
+        begun, left = ({lane.C for lane in lanes if lane.fold is not None} for lanes in parts)
+        return tuple(C for C in self.spec.Cs if C in begun - left)
 
     @property
     def running(self) -> tuple[Lane, ...]:

@@ -72,6 +72,7 @@ def progress(
         "lane": lane,
         "solver_phase": SOLVER_PHASES[int(page["solver_phase"]) - 1] if page["solver_phase"] else None,
         **figures,
+        **{figure.name: page[figure.source] if page["best_C"] else None for figure in figures_in("score")},
         "newton": _newton(page),
         **{figure.name: page[figure.source] for figure in figures_in(*COUNTED, "time")},
         **{figure.name: page[figure.source] / elapsed if elapsed else None for figure in figures_in("rates")},

@@ -73,6 +73,12 @@ def test_progress_has_every_figure_that_is_declared(tmp_path):
     assert {name: found[name] for name in counters} == dict.fromkeys(counters, 0)
 
 
+@pytest.mark.parametrize(("C", "score"), [(0.0, None), (2.0, 0.0), (2.0, -0.5)])
+def test_a_score_is_known_once_a_value_of_C_is_judged(tmp_path, C, score):
+    shown = shown_of(tmp_path, best_C=C, best_score=score or 0.0)
+    assert (shown["best_C"], shown["best_score"]) == (C or None, score)
+
+
 @pytest.mark.parametrize(
     ("gaps", "limits", "seconds"),
     [

@@ -155,6 +155,14 @@ def test_elsewhere_lines_are_plain(capsys):
     assert said.isprintable() or set(said) & set("\r\x1b") == set()
 
 
+def test_the_best_C_so_far_is_told_when_it_changes(capsys, open_terminal):
+    show = display(False, 1e-3)
+    for best in ({}, {"best_C": None}, *({"best_C": C, "best_score": C / 10} for C in (1.0, 1.0, 4.0))):
+        show.show_progress({**progress(1, 10.0), **best})
+    assert capsys.readouterr().err.splitlines() == ["best so far C = 1: 0.1", "best so far C = 4: 0.4"]
+    assert "  best so far C = 4: 0.4" in progress_line({**progress(1, 10.0), "best_C": 4.0, "best_score": 0.4}, None)
+
+
 def at(gap, sweep=0, pass_=1, lane=LANE):
     return {"lane": lane, "pass": pass_, "sweep": sweep, "gap": gap}
 
