@@ -16,6 +16,7 @@ from streamsvm.trainer.problem.tasks import Tasks
 
 # The largest decision value of a row, and the row's weight if this value is that of the row's own class, else 0.
 LARGEST = np.dtype([("value", "<f8"), ("right", WEIGHT)])
+LARGEST_FILE = "largest"  # in a run directory, with the model's first column
 _ROWS_AT_ONCE = 1 << 16
 
 
@@ -26,7 +27,7 @@ class LargestValues:
         self._parts = []
         for columns in tasks.parts_of_models:
             classes = np.array([tasks.each[column].positive for column in columns])
-            file = new_array(largest_values_path(run, columns[0]), LARGEST, (n_rows,))
+            file = new_array(run / f"{LARGEST_FILE}.{columns[0]}", LARGEST, (n_rows,))
             self._parts.append((columns, classes, file))
 
     def add(self, rows: Segment, decision_values: Array) -> None:
@@ -38,11 +39,6 @@ class LargestValues:
             found["value"] = values.max(axis=1)
             found["right"] = np.where(classes[values.argmax(axis=1)] == rows.class_code, weight, 0.0)
             file[rows.row_id] = found
-
-
-def largest_values_path(run: Path, first: int) -> Path:
-    """Return the path of the file of the model whose first column in the run is `first`; other runs have no file."""
-    return run / f"largest.{first}"
 
 
 def joint_accuracy(parts: Sequence[Path], n_rows: int, weight: float) -> float:

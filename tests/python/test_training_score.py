@@ -8,7 +8,7 @@ from sklearn.svm import LinearSVC
 
 from streamsvm import StreamSVC, StreamSVR
 from streamsvm.reader.certificate.final_pass import TrainingScores
-from streamsvm.reader.certificate.parts import LargestValues, joint_accuracy, largest_values_path
+from streamsvm.reader.certificate.parts import LARGEST_FILE, LargestValues, joint_accuracy
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from tests.contracts.objectives import numbered_rows
 
@@ -117,7 +117,7 @@ def test_runs_of_some_classes_each_say_together_how_good_their_model_is(tmp_path
         tasks, directory = Tasks("hinge", each, labels=(0.0, 1.0, 2.0, 3.0)), tmp_path / str(run)
         directory.mkdir()
         LargestValues(directory, len(given), tasks).add(given, values[:, classes])
-        parts.append(largest_values_path(directory, 0))
+        parts.append(directory / f"{LARGEST_FILE}.0")
     weight = given.weight if len(given.weight) else np.ones(len(given))
     expected = accuracy_score(given.class_code, values.argmax(axis=1), sample_weight=weight)
     assert joint_accuracy(parts, len(given), weight.sum()) == pytest.approx(expected, **EXACT)

@@ -5,7 +5,7 @@ const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11, MOST_DECADES = 8, MOST_RI
 const positive = (value) => (value > 0 ? value : null);
 const brief = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
 const exact = (value) => (value === null || value === undefined ? "–" : value.toPrecision(7));
-const tiny = (value) => (value === null || value === undefined ? "–" : value < 1e-3 ? value.toExponential(2) : value.toPrecision(3));
+const precise = (number) => (number === null || number === undefined ? "–" : number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
 
 // Shows every second or third power of ten if there are many.
 function wholeDecades(u, splits) {
@@ -53,13 +53,13 @@ function held(line, at) {
 }
 
 const CHARTS = [
-  { id: "chart-gap", log: true, show: tiny, x: "seconds", series: [
+  { id: "chart-gap", log: true, show: precise, x: "seconds", series: [
     { label: "M+ − M−", color: "--curve-1", isMarked: true, of: (record) => positive(record.gap) },
     { label: "relative gap, at most", color: "--curve-2", isMarked: true, of: (record) => positive(record.relative_gap_bound) },
     { label: "tolerance", color: "--curve-4", dash: [6, 4], isFor: (job) => job.tolerance > 0, of: (record, before, job) => positive(job.tolerance) },
     { label: "relative gap wanted", color: "--curve-3", dash: [6, 4], isFor: (job) => job.relativeGap > 0, of: (record, before, job) => positive(job.relativeGap) },
   ] },
-  { id: "chart-lanes", log: true, show: tiny, x: "seconds", lines: laneLines },
+  { id: "chart-lanes", log: true, show: precise, x: "seconds", lines: laneLines },
   { id: "chart-objective", among: worstOfLast, show: exact, x: "seconds", range: laterRange, series: [
     { label: "primal, at most", color: "--curve-2", of: (record) => record.primal_bound },
     { label: "dual", color: "--curve-1", isMarked: true, of: (record) => record.dual_objective },
@@ -67,7 +67,7 @@ const CHARTS = [
   { id: "chart-estimate", among: lastRun, show: exact, x: "seconds", range: laterRange, series: [
     { label: "primal, about", color: "--curve-2", of: (record) => record.primal_estimate },
   ] },
-  { id: "chart-spread", among: lastRun, log: true, show: tiny, x: "seconds", series: [
+  { id: "chart-spread", among: lastRun, log: true, show: precise, x: "seconds", series: [
     { label: "change", color: "--curve-1", of: (record) => positive(record.spread_change) },
     { label: "tolerance", color: "--curve-4", dash: [6, 4], of: (record, before, job) => positive(job.tolerance) },
   ] },

@@ -27,8 +27,8 @@ function comparedBy(of, among = recordsOf) {
 }
 
 const COMPARED = [
-  { id: "chart-gap", log: true, show: tiny, x: "seconds", lines: comparedBy((record) => positive(record.gap)) },
-  { id: "chart-bound", log: true, show: tiny, x: "seconds", lines: comparedBy((record) => positive(record.relative_gap_bound)) },
+  { id: "chart-gap", log: true, show: precise, x: "seconds", lines: comparedBy((record) => positive(record.gap)) },
+  { id: "chart-bound", log: true, show: precise, x: "seconds", lines: comparedBy((record) => positive(record.relative_gap_bound)) },
   { id: "chart-objective", show: exact, x: "seconds", lines: comparedBy((record) => record.dual_objective, ({ passes }) => withSweeps(worstOfLast(passes))) },
 ];
 

@@ -71,6 +71,23 @@ async function send(method, path, body) {
   return content;
 }
 
+// Calls `request` when the form with this id, if there is one, is submitted. Shows a problem in the form or beside it.
+function onSubmit(id, request) {
+  const form = document.getElementById(id), place = form?.querySelector(".fault[role=alert]") ? form : form?.parentElement;
+  form?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = form.querySelector("button");
+    button.disabled = true;
+    try {
+      showFault(place, null);
+      await request(form, form.elements);
+    } catch (problem) {
+      showFault(place, problem);
+    }
+    button.disabled = false;
+  });
+}
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-method]");
   if (!button || (button.dataset.confirm && !confirm(button.dataset.confirm))) return;

@@ -207,15 +207,9 @@ function chosenFields() {
   return Object.fromEntries(changed.map(({ name, value, dataset }) => [name, value === "" ? null : READ[dataset.kind](value, name)]));
 }
 
-submit.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  try {
-    showFault(submit, null);
-    const job = await send("POST", "/v1/jobs", { dataset: submit.elements.dataset.value, ...chosenFields() });
-    location.assign(`/jobs/${job.id}`);
-  } catch (problem) {
-    showFault(submit, problem);
-  }
+onSubmit("submit", async (form, { dataset }) => {
+  const job = await send("POST", "/v1/jobs", { dataset: dataset.value, ...chosenFields() });
+  location.assign(`/jobs/${job.id}`);
 });
 
 setInterval(() => { if (!document.hidden) refresh(); }, REFRESH_MILLISECONDS);

@@ -23,7 +23,6 @@ function size(bytes) {
 }
 
 const whole = (number) => Math.round(number).toLocaleString("en");
-const precise = (number) => (number === null || number === undefined ? "–" : number && Math.abs(number) < 1e-3 ? number.toExponential(2) : number.toPrecision(3));
 
 function lanesBeingTrained({ number, count, of }) {
   if (count === of) return `${of} lanes side by side`;
@@ -213,20 +212,11 @@ function showEnded(ended) {
 
 if (job.ended === "yes") fetch(`/v1/jobs/${job.id}`).then((answer) => answer.json()).then(showEnded);
 
-const resume = document.getElementById("resume");
-
-if (resume) resume.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const { max_passes, tolerance, relative_gap } = resume.elements;
+onSubmit("resume", async (form, { max_passes, tolerance, relative_gap }) => {
   const numberOrNull = ({ value }) => (value === "" ? null : Number(value));
-  try {
-    showFault(resume, null);
-    const next = await send("POST", resume.dataset.path, {
-      max_passes: Number(max_passes.value), tolerance: numberOrNull(tolerance),
-      ...(relative_gap && { relative_gap: numberOrNull(relative_gap) }),
-    });
-    location.assign(`/jobs/${next.id}`);
-  } catch (problem) {
-    showFault(resume, problem);
-  }
+  const next = await send("POST", form.dataset.path, {
+    max_passes: Number(max_passes.value), tolerance: numberOrNull(tolerance),
+    ...(relative_gap && { relative_gap: numberOrNull(relative_gap) }),
+  });
+  location.assign(`/jobs/${next.id}`);
 });

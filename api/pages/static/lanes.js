@@ -102,7 +102,7 @@ function showLanes(table, passes, hasEnded) {
     const lane = Number(row.dataset.lane), line = lanes.get(lane);
     const { gap, relative_gap_bound, primal_bound } = line ? line[line.length - 1] : {};
     const state = !line ? "" : running.has(lane) && !hasEnded ? "runs" : "done";
-    const texts = [line ? line.length : "–", tiny(gap), tiny(relative_gap_bound), brief(primal_bound), state];
+    const texts = [line ? line.length : "–", precise(gap), precise(relative_gap_bound), brief(primal_bound), state];
     texts.forEach((text, at) => { row.cells[at + 3].textContent = text; });
   }
 }

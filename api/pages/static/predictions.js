@@ -26,23 +26,12 @@ async function refresh() {
 
 setInterval(refresh, REFRESH_MILLISECONDS);
 
-const form = document.getElementById("predict");
-
-form?.addEventListener("submit", async (event) => {
-  event.preventDefault();
+onSubmit("predict", async (form) => {
   const text = (name) => form.elements.namedItem(name)?.value.trim() ?? "";
   const words = (name) => text(name).split(",").map((word) => word.trim()).filter(Boolean);
   const asked = { model: text("model"), destination: text("destination"), keep: words("keep") };
   for (const name of ["dataset", "import", "format"]) if (text(name)) asked[name] = text(name);
   if (text("outputs")) asked.outputs = [text("outputs")];
-  const button = form.querySelector("button");
-  button.disabled = true;
-  showFault(form, null);
-  try {
-    const { id } = await send("POST", "/v1/predictions", asked);
-    location.assign(`/predictions/${id}`);
-  } catch (problem) {
-    button.disabled = false;
-    showFault(form, problem);
-  }
+  const { id } = await send("POST", "/v1/predictions", asked);
+  location.assign(`/predictions/${id}`);
 });

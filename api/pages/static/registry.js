@@ -1,21 +1,6 @@
 "use strict";
 // Gives a model a name, and moves aliases.
 
-function onSubmit(id, request) {
-  const form = document.getElementById(id);
-  form?.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const button = form.querySelector("button");
-    button.disabled = true;
-    try {
-      await request(form, form.elements);
-    } catch (problem) {
-      button.disabled = false;
-      showFault(form.parentElement, problem);
-    }
-  });
-}
-
 onSubmit("alias", async (form, { alias, version }) => {
   await send("PUT", form.dataset.path + encodeURIComponent(alias.value), { version: Number(version.value) });
   location.reload();

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
-from streamsvm.reader.certificate.parts import LARGEST, joint_accuracy, largest_values_path
+from streamsvm.reader.certificate.parts import LARGEST, LARGEST_FILE, joint_accuracy
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.plan.lanes import Lane, is_scaled
 from streamsvm.service.jobs.plan.plan import JobPlan
@@ -31,7 +31,6 @@ from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS, write_arrays
 LANES = "lanes"  # in a job's directory
 HELD_OUT = "held_out.npz"  # in a lane's directory
 _OUTCOME, _ABOUT = "model", "about"  # a lane's model, in its directory; its record, in a file of held-out rows
-_LARGEST = "largest"  # in a lane's directory, with the number of lanes of the same model that its run has trained
 _HINT = "Ask for other folds, or have more rows of each class, in more groups."
 
 
@@ -173,7 +172,8 @@ def keep_outcomes(
 ) -> None:
     """Save the model, and any held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model.
 
-    The first lane of a model of which the run trains some classes also keeps the rows' largest decision values.
+    The first lane of a model of which the run trains some classes also keeps the rows' largest decision values, in a
+    file whose name says how many classes these are.
 
     about  returns the record of a lane, which is also in its model
 
@@ -187,9 +187,9 @@ def keep_outcomes(
         drop_outcome(directory)  # left by an earlier run of the lane
         if lane.fold is not None:
             keep_held_out(directory, plan, lane, run, place, about(place))
-        if place in n_classes and (path := largest_values_path(run, place)).exists():  # several machines write none
+        if place in n_classes and (path := run / f"{LARGEST_FILE}.{place}").exists():  # several machines write none
             values = open_array(path, LARGEST, (plan.n_rows,), "r")
-            write_file(directory / f"{_LARGEST}.{n_classes[place]}", [values.data.cast("B")])
+            write_file(directory / f"{LARGEST_FILE}.{n_classes[place]}", [values.data.cast("B")])
         if not plan.is_searching:  # nobody needs the models of a search
             write_model(directory / _OUTCOME, make(place))
 
@@ -198,7 +198,7 @@ def training_accuracy(job_dir: Path, plan: JobPlan, numbers: Sequence[int]) -> f
     """Return the accuracy on all rows of the model of these lanes, which several runs have trained; None: unknown."""
     parts: list[Path] = []
     while numbers:
-        part = next(lane_place(job_dir, numbers[0]).glob(f"{_LARGEST}.*"), None)
+        part = next(lane_place(job_dir, numbers[0]).glob(f"{LARGEST_FILE}.*"), None)
         if part is None:
             return None
         parts.append(part)
@@ -210,7 +210,7 @@ def training_accuracy(job_dir: Path, plan: JobPlan, numbers: Sequence[int]) -> f
 def drop_outcome(lane: Path) -> None:
     """Remove a lane's model and what is known of rows from its directory: the lane is trained again, or continued."""
     shutil.rmtree(lane / _OUTCOME, ignore_errors=True)
-    for path in (lane / HELD_OUT, *lane.glob(f"{_LARGEST}.*")):
+    for path in (lane / HELD_OUT, *lane.glob(f"{LARGEST_FILE}.*")):
         path.unlink(missing_ok=True)
 
 
@@ -294,7 +294,7 @@ def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
     staged = job_dir / f".{LANES}"
     shutil.rmtree(staged, ignore_errors=True)
     for number in range(first + 1):
-        ignored = shutil.ignore_patterns(_OUTCOME, HELD_OUT, f"{_LARGEST}.*") if number == first else None
+        ignored = shutil.ignore_patterns(_OUTCOME, HELD_OUT, f"{LARGEST_FILE}.*") if number == first else None
         # Files are replaced, never written to: links are as good as copies.
         shutil.copytree(lane_place(other, number), staged / f"{number:04d}", ignore=ignored, copy_function=os.link)
     publish(staged, job_dir / LANES)
