@@ -17,6 +17,7 @@ from streamsvm.service.jobs.lanes.lane_files import (
     keep_outcomes,
     outcome_of,
     settle_lanes,
+    training_accuracy,
 )
 from streamsvm.service.jobs.lanes.runner import lane_about, lane_outcome
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
@@ -98,6 +99,11 @@ class Jobs:
         outcomes = [outcome_of(self.directory / job, number) for number in range(len(self._plan.lanes))]
         return [(each.w.tobytes(), each.about["result"], each.about["job_passes"]) for each in outcomes]
 
+    def accuracies(self, job):
+        """Of the model of each C, on the rows of training; None: one run has trained all of its classes."""
+        numbers = [self._plan.lanes_of(C, len(self._plan.lanes)) for C in VALUES]
+        return [training_accuracy(self.directory / job, self._plan, each) for each in numbers]
+
     @property
     def passes(self):
         return sum(passes for _, passes in self.trained)
@@ -142,6 +148,8 @@ def test_it_ends_in_the_bytes_of_a_job_that_was_not_disturbed(
     assert jobs.trained[-1][0] == begun == len(abouts_of(jobs.directory / "second"))
     assert jobs.run("second")
     assert jobs.contents("second") == expected
+    assert jobs.accuracies("second") == whole.accuracies("whole")
+    assert all((accuracy is None) == (at_once == 12) for accuracy in whole.accuracies("whole"))
     assert begun_last(jobs.directory / "third") == begun  # and could go on from there once more
     # None was made twice, but what came after the last checkpoint.
     assert n_passes <= jobs.passes <= n_passes + 1
@@ -158,7 +166,7 @@ def test_lanes_trained_again_come_to_the_same(tmp_path, dataset, undisturbed, so
             (lane / "model" / "w.npy").write_bytes(b"")
     drop_unsound(tmp_path / "job", jobs._plan)
     assert jobs.run("job")
-    assert jobs.contents("job") == whole.contents("whole")
+    assert jobs.contents("job") == whole.contents("whole") and jobs.accuracies("job") == whole.accuracies("whole")
 
 
 @pytest.mark.parametrize(("solver", "at_once"), [GROUPS[0], GROUPS[2]])
