@@ -16,18 +16,23 @@ from streamsvm.trainer.problem.tasks import Tasks
 
 # The largest decision value of a row, and the row's weight if this value is that of the row's own class, else 0.
 LARGEST = np.dtype([("value", "<f8"), ("right", WEIGHT)])
-LARGEST_FILE = "largest"  # in a run directory, with the model's first column
+LARGEST_FILE = "largest"  # of a model, with its first column in the run, and the number of its columns
 _ROWS_AT_ONCE = 1 << 16
 
 
 class LargestValues:
-    """Files of the rows' largest decision values, one for each model of which the run trains some classes."""
+    """Files of the rows' largest decision values, one for each model of which the run trains some classes.
 
-    def __init__(self, run: Path, n_rows: int, tasks: Tasks) -> None:
+    directory  on a disk, so that memory need not hold the files; files of earlier runs in it are removed
+    """
+
+    def __init__(self, directory: Path, n_rows: int, tasks: Tasks) -> None:
         self._parts = []
+        for older in directory.glob(f"{LARGEST_FILE}.*"):
+            older.unlink()
         for columns in tasks.parts_of_models:
             classes = np.array([tasks.each[column].positive for column in columns])
-            file = new_array(run / f"{LARGEST_FILE}.{columns[0]}", LARGEST, (n_rows,))
+            file = new_array(directory / f"{LARGEST_FILE}.{columns[0]}.{len(columns)}", LARGEST, (n_rows,))
             self._parts.append((columns, classes, file))
 
     def add(self, rows: Segment, decision_values: Array) -> None:

@@ -51,7 +51,7 @@ class Reader:
         self._objective = make_objective(settings.tasks)
         places = settings.tasks.leaving_rows_out
         self._held_out = HeldOut(run, settings.n_rows, places) if places else None
-        self._parts = LargestValues(run, settings.n_rows, settings.tasks) if settings.part_rows is None else None
+        self._parts = LargestValues(settings.parts, settings.n_rows, settings.tasks) if settings.parts else None
         self._run, self._has_kernel = run, settings.has_kernel
         shape = settings.width, settings.tasks.width
         # The reader of a shard also publishes sum_i alpha_i y_i x_i over the shard's rows.

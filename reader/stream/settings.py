@@ -45,6 +45,7 @@ class ReaderSettings:
     resume                path of the checkpoint to continue from, or None
     screening             (some solvers) a row held at a bound by more than this is screened; None: no row is screened
     permute_blocks        (some solvers) passes visit the blocks in different orders
+    parts                 directory for files of models of which the run trains some classes only, or None
     folds                 path of the file with the rows' folds; None: a hash deals rows to folds
     """
 
@@ -69,13 +70,15 @@ class ReaderSettings:
     resume: Path | None
     screening: float | None = None
     permute_blocks: bool = True
+    parts: Path | None = None
     folds: str | None = None
 
     @classmethod
     def read(cls, run: Path) -> "ReaderSettings":
         """Read the settings from a run directory."""
         settings = json.loads((run / RUN_FILE).read_bytes())["reader"]
-        paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged", "resume")}
+        names = ("dataset", "staged", "resume", "parts")
+        paths = {name: Path(settings[name]) if settings.get(name) else None for name in names}
         own = {
             "cache": CachePlan(**settings["cache"]),
             "tasks": Tasks.of(settings["tasks"]),

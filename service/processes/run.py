@@ -73,7 +73,7 @@ def prepare_run(
         told[part]["folds"] = folds and str(folds)
         told[part]["maps"] = maps
         told[part]["resume"] = str(checkpoint.path) if checkpoint else None
-    told["trainer"]["checkpoints"] = checkpoints and str(checkpoints)
+    told["trainer"]["checkpoints"] = told["reader"]["parts"] = checkpoints and str(checkpoints)
     (directory / RUN_FILE).write_text(json.dumps(told))
     return checkpoint
 

@@ -59,7 +59,7 @@ def publish(staged: Path, final: Path) -> None:
     sync(final.parent)
 
 
-def write_file(final: Path, chunks: Iterable[bytes | memoryview]) -> None:
+def write_file(final: Path, chunks: Iterable[bytes]) -> None:
     """Write `chunks` to the file `final`, durably; the file is then complete or unchanged."""
     with _staged_beside(final) as staged:
         with staged.open("wb") as file:

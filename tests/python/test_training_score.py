@@ -117,7 +117,8 @@ def test_runs_of_some_classes_each_say_together_how_good_their_model_is(tmp_path
         tasks, directory = Tasks("hinge", each, labels=(0.0, 1.0, 2.0, 3.0)), tmp_path / str(run)
         directory.mkdir()
         LargestValues(directory, len(given), tasks).add(given, values[:, classes])
-        parts.append(directory / f"{LARGEST_FILE}.0")
+        assert {path.name for path in directory.iterdir()} == {f"{LARGEST_FILE}.0.{len(classes)}"}
+        parts += directory.glob(f"{LARGEST_FILE}.0.*")
     weight = given.weight if len(given.weight) else np.ones(len(given))
     expected = accuracy_score(given.class_code, values.argmax(axis=1), sample_weight=weight)
     assert joint_accuracy(parts, len(given), weight.sum()) == pytest.approx(expected, **EXACT)

@@ -17,13 +17,13 @@ from typing import IO, Any
 import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
-from streamsvm.reader.certificate.parts import LARGEST, LARGEST_FILE, joint_accuracy
+from streamsvm.reader.certificate.parts import LARGEST_FILE, joint_accuracy
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.plan.lanes import Lane, is_scaled
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.files.arrays import load_arrays, open_array
-from streamsvm.storage.files.durable import make_directory, publish, write_file
+from streamsvm.storage.files.arrays import load_arrays
+from streamsvm.storage.files.durable import make_directory, publish, sync
 from streamsvm.storage.models.model_file import Model, read_about, read_model, write_model
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS, write_arrays
@@ -172,37 +172,35 @@ def keep_outcomes(
 ) -> None:
     """Save the model, and any held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model.
 
-    The first lane of a model of which the run trains some classes also keeps the rows' largest decision values, in a
-    file whose name says how many classes these are.
-
     about  returns the record of a lane, which is also in its model
 
     Raises ServiceError: empty_fold, fold_without_class.
     """
-    n_classes = {columns[0]: len(columns) for columns in plan.tasks.parts_of_models}
+    for path in lane_directory(job_dir, plan).glob(f"{LARGEST_FILE}.*"):
+        sync(path)
     # The first lane is written last: after a crash in between, no lane of the run counts as done.
     for place, lane in reversed(list(enumerate(plan.running))):
         directory = lane_place(job_dir, plan.number + place)
         make_directory(directory)
-        drop_outcome(directory)  # left by an earlier run of the lane
+        shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # left by an earlier run of the lane
         if lane.fold is not None:
             keep_held_out(directory, plan, lane, run, place, about(place))
-        if place in n_classes and (path := run / f"{LARGEST_FILE}.{place}").exists():  # several machines write none
-            values = open_array(path, LARGEST, (plan.n_rows,), "r")
-            write_file(directory / f"{LARGEST_FILE}.{n_classes[place]}", [values.data.cast("B")])
         if not plan.is_searching:  # nobody needs the models of a search
             write_model(directory / _OUTCOME, make(place))
 
 
 def training_accuracy(job_dir: Path, plan: JobPlan, numbers: Sequence[int]) -> float | None:
     """Return the accuracy on all rows of the model of these lanes, which several runs have trained; None: unknown."""
-    parts: list[Path] = []
+    found, parts = dict[int, tuple[int, Path]](), list[Path]()  # of lane number: how many lanes follow, with the file
+    for path in (job_dir / LANES).glob(f"*/{LARGEST_FILE}.*"):
+        first, count = map(int, path.name.split(".")[1:])
+        found[int(path.parent.name) + first] = count, path
     while numbers:
-        part = next(lane_place(job_dir, numbers[0]).glob(f"{LARGEST_FILE}.*"), None)
-        if part is None:
+        count, path = found.get(numbers[0], (0, job_dir))
+        if not count:
             return None
-        parts.append(part)
-        numbers = numbers[int(part.suffix[1:]) :]
+        parts.append(path)
+        numbers = numbers[count:]
     weights = plan.manifest.weights
     return joint_accuracy(parts, plan.n_rows, weights.total if weights else plan.n_rows) if parts else None
 
