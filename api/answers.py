@@ -47,10 +47,7 @@ def _such_as(example: str) -> Any:
 
 
 def _figures(line: re.Match[str]) -> str:
-    """Return the lines of the figures of groups; with a text that says where they are null, their types allow it.
-
-    With a question mark, answers of earlier versions lack them.
-    """
+    """Return the lines of the figures of groups. A text says where they are null, `?` that old answers lack them."""
     null = (" | None", f"; {line[3]}") if line[3] else ("", "")
     found = figures_in(*line[1].split(", "))
     return "\n".join(f"  {each.name}{line[2]}: {each.type}{null[0]} -- {each.meaning}{null[1]}" for each in found)

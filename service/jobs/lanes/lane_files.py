@@ -195,14 +195,12 @@ def training_accuracy(job_dir: Path, plan: JobPlan, numbers: Sequence[int]) -> f
     for path in (job_dir / LANES).glob(f"*/{LARGEST_FILE}.*"):
         first, count = map(int, path.name.split(".")[1:])
         found[int(path.parent.name) + first] = count, path
-    while numbers:
-        count, path = found.get(numbers[0], (0, job_dir))
-        if not count:
-            return None
+    while numbers and numbers[0] in found:
+        count, path = found[numbers[0]]
         parts.append(path)
         numbers = numbers[count:]
-    weights = plan.manifest.weights
-    return joint_accuracy(parts, plan.n_rows, weights.total if weights else plan.n_rows) if parts else None
+    weights, is_known = plan.manifest.weights, parts and not numbers
+    return joint_accuracy(parts, plan.n_rows, weights.total if weights else plan.n_rows) if is_known else None
 
 
 def drop_outcome(lane: Path) -> None:
