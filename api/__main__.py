@@ -15,7 +15,7 @@ from streamsvm.api.requests.deadlines import Deadlines
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.forks.fork_server import fork_server
-from streamsvm.service.gone import tell_gone_settings
+from streamsvm.service.obsolete_names import tell_gone_settings
 from streamsvm.service.processes.health import lock
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.processes.logs import log_as_json

@@ -19,11 +19,11 @@ from starlette.exceptions import HTTPException
 from streamsvm.api.answers import Responses, ref
 from streamsvm.api.pages.render import missing_page
 from streamsvm.reader.options import OPTIONS
-from streamsvm.service import gone
+from streamsvm.service import obsolete_names
 from streamsvm.service.errors import HINTS, ServiceError, meant
-from streamsvm.service.gone import gone_route
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.loaded import forget_predictors
+from streamsvm.service.obsolete_names import gone_route
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import DAMAGED
 from streamsvm.service.records.opening import RESTORE, check_sound, is_blank
@@ -135,8 +135,8 @@ def _hint_of_parameter(fault: Any) -> str:
     """Say which values a query parameter may have, from its description as an input option or from its choices."""
     if expected := re.findall(r"'([\w.-]+)'", str(fault.get("ctx", {}).get("expected", ""))):
         given = str(fault["input"])
-        if expected == [*MODEL_FORMATS] and given in gone.FORMATS:
-            return gone.FORMATS[given]
+        if expected == [*MODEL_FORMATS] and given in obsolete_names.FORMATS:
+            return obsolete_names.FORMATS[given]
         return f"{meant(given, expected)}Give one of these values."
     name = str(fault["loc"][-1])
     known = OPTIONS.get(name) if fault["loc"][0] == "query" else None

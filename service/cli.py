@@ -15,8 +15,8 @@ from streamsvm.reader.errors import InputError
 from streamsvm.service.commands import COMMANDS, GROUPS
 from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from streamsvm.service.forks.fork_server import fork_server
-from streamsvm.service.gone import COMMANDS as GONE_COMMANDS
-from streamsvm.service.gone import OPTIONS as GONE_OPTIONS
+from streamsvm.service.obsolete_names import COMMANDS as GONE_COMMANDS
+from streamsvm.service.obsolete_names import OPTIONS as GONE_OPTIONS
 from streamsvm.service.processes.kernels import missing
 from streamsvm.service.terminal.spelling import in_dashes, spell_out
 from streamsvm.storage.errors import StorageError

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from streamsvm.api.access.auth import client_of
 from streamsvm.service.shares import Shares
-from streamsvm.storage.machine.abandoned_work import Unwanted, wanted_until
+from streamsvm.storage.machine.thread_work import Unwanted, wanted_until
 
 T = TypeVar("T")
 

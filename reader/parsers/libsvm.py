@@ -24,7 +24,7 @@ from streamsvm.reader.parsers.values import (
     value_fault,
     weight_fault,
 )
-from streamsvm.storage.machine.abandoned_work import pool_of
+from streamsvm.storage.machine.thread_work import pool_of
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 ROWS_A_BATCH = 1 << 18  # keeps the row arrays small when lines are two bytes long

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.sources.files import LOCAL, PAUSES, SourceFile, located, persistently, store_of
-from streamsvm.storage.machine.abandoned_work import pool_of, work_ahead
+from streamsvm.storage.machine.thread_work import pool_of, work_ahead
 
 _BUFFER_BYTES = 1 << 20
 

@@ -18,7 +18,7 @@ from streamsvm.storage.blocks.dataset import ArrivingDataset, Dataset
 from streamsvm.storage.errors import DatasetLost
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.direct import FileRange
-from streamsvm.storage.machine.abandoned_work import work_ahead
+from streamsvm.storage.machine.thread_work import work_ahead
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, Segment, packed_bytes, row_bytes
 from streamsvm.trainer.problem.row_encoder import RowEncoder

@@ -26,7 +26,7 @@ from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.memory import ruled_out_by
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.jobs.progress.states import END_HINTS, STALLED, is_done, limits_met, score_of
+from streamsvm.service.jobs.progress.states import END_HINTS, STALLED, has_met_goal, limits_met, score_of
 from streamsvm.service.local import train_file
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.exports.onnx_graph import onnx_package
@@ -124,7 +124,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         with whole_file(path) as file:
             file.writelines(pieces)
         show.finish(model.about, str(path))
-    if all(is_done(model.about) for _, model in models):
+    if all(has_met_goal(model.about) for _, model in models):
         return CONVERGED
     if limits := {name: None for _, model in models for name in limits_met(model.about)}:
         show.say(in_dashes(f"it ends nearer to the optimum with a larger {' and a larger '.join(limits)}"))

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from streamsvm.service.gone import tell_gone_settings
+from streamsvm.service.obsolete_names import tell_gone_settings
 from streamsvm.service.processes import worker
 from streamsvm.service.settings import Settings
 

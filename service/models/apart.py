@@ -32,8 +32,8 @@ from streamsvm.service.models.predicting.raw_rows import opened
 from streamsvm.service.settings import Settings
 from streamsvm.service.shares import Room, RoomFile
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.machine.child import WorkLimit, die_with_parent, leave
+from streamsvm.storage.machine.thread_work import check_wanted
 from streamsvm.storage.models.model_file import read_model
 
 _STDERR = 2

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path, PurePath
 
 from streamsvm.service.errors import ModelFormatError, ServiceError
-from streamsvm.service.gone import FORMATS
+from streamsvm.service.obsolete_names import FORMATS
 
 # format -> ending of its files, in the order in which formats are offered. LIBLINEAR and LIBSVM share one.
 SUFFIXES = {"liblinear": ".model", "libsvm": ".model", "npz": ".npz", "onnx": ".onnx"}

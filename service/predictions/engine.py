@@ -28,8 +28,8 @@ from streamsvm.service.predictions.file_rows import UNIT_BYTES, FileSource
 from streamsvm.service.predictions.request import PredictionRequest, check_destination, described, write_whole
 from streamsvm.service.predictions.writers import WRITERS, Writer
 from streamsvm.storage.files.durable import publish, write_file
-from streamsvm.storage.machine.abandoned_work import Unwanted, wanted_until
 from streamsvm.storage.machine.resources import usable_cores
+from streamsvm.storage.machine.thread_work import Unwanted, wanted_until
 from streamsvm.storage.models.model_file import Model
 
 _ASKED = "asked.json"

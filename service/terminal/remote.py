@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.jobs.progress.states import is_done
+from streamsvm.service.jobs.progress.states import has_met_goal
 from streamsvm.service.remote.client import Client, RemoteJob, failure_of
 from streamsvm.service.remote.connection import DEFAULT_URL, URL_VARIABLE
 from streamsvm.service.terminal.display import Display
@@ -76,4 +76,4 @@ def exit_code(job: dict[str, Any]) -> int:
         raise failure_of(job)
     if job["state"] == "cancelled":
         return INTERRUPTED
-    return CONVERGED if is_done(job["result"]) else NOT_CONVERGED
+    return CONVERGED if has_met_goal(job["result"]) else NOT_CONVERGED

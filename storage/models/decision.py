@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamsvm.storage.machine.abandoned_work import check_wanted
+from streamsvm.storage.machine.thread_work import check_wanted
 from streamsvm.storage.models.gaussian_kernel import LANES, squared_distances
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import DENSE_WIDTH, INDEX, Array, Rows, read_only, row_dots
@@ -36,7 +36,7 @@ class KernelMachine:
     def decision_values(self, rows: Rows | Segment) -> Array:
         """Return f of each row, (n_rows,) or (n_rows, n_classes). Rows and vectors must number features alike.
 
-        A feature that no vector has adds to all distances, as in LIBSVM. Raises Unwanted, see `abandoned_work`.
+        A feature that no vector has adds to all distances, as in LIBSVM. Raises Unwanted, see `thread_work`.
         """
         return self.values(rows.indptr, rows.indices, rows.values)
 
@@ -78,7 +78,7 @@ def squared_norm(vectors: SupportVectors, beta: Array) -> float:
 def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) -> Array:
     """Return <w, x_i> + intercept: (n_rows,) for w (width,), (n_rows, n_classes) for w (n_classes, width).
 
-    intercept   a float, or (n_classes,). Features >= width add nothing. Raises Unwanted, see `abandoned_work`.
+    intercept   a float, or (n_classes,). Features >= width add nothing. Raises Unwanted, see `thread_work`.
     """
     # One class at a time: its weights are contiguous, and the rows are few enough to stay in the processor's cache.
     products = np.empty((len(np.atleast_2d(w)), len(rows)))

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from streamsvm.api.answers import Responses, type_of
 from streamsvm.api.routes import datasets, jobs, models, predictions, registry, service
-from streamsvm.service.gone import FIELDS as GONE
+from streamsvm.service.obsolete_names import FIELDS as GONE
 
 ROUTES = [
     route

@@ -20,7 +20,7 @@ from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WO
 from streamsvm.reader.parsers.text.hasher import FirstWords, HashedDocuments, TextHasher
 from streamsvm.reader.parsers.values import LabelNames, exact_fault, groups_of
 from streamsvm.storage.blocks.feature_files import FeatureWords
-from streamsvm.storage.machine.abandoned_work import pool_of, work_ahead
+from streamsvm.storage.machine.thread_work import pool_of, work_ahead
 from streamsvm.storage.rows.csr import Array, Rows
 
 Fault = tuple[str, str]  # code, message

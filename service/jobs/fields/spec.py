@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, PrivateAttr, ValidationError, model_validator
 
-from streamsvm.service import gone
+from streamsvm.service import obsolete_names
 from streamsvm.service.errors import ServiceError, shown
 from streamsvm.service.jobs.fields.descriptions import (
     FIELDS,
@@ -46,7 +46,7 @@ def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
         stored = {**stored, "scoring": BEFORE.get(stored["select_by"], stored["select_by"])}
     if "eviction" in stored:
         stored = _of_the_first(stored)
-    fields = {name: value for name, value in stored.items() if name not in gone.FIELDS}
+    fields = {name: value for name, value in stored.items() if name not in obsolete_names.FIELDS}
     if "solver_options" in stored:
         return fields
     # Earlier versions had the options of all solvers among the fields.
@@ -65,9 +65,9 @@ def _of_the_first(stored: Mapping[str, Any]) -> dict[str, Any]:
         fields["threads"] = None
     if stored["eviction"] != "paper":
         return fields
-    own = {new: stored[old] for old, new in gone.PAPER_FIELDS.items() if old in stored}
+    own = {new: stored[old] for old, new in obsolete_names.PAPER_FIELDS.items() if old in stored}
     printed = {name: "pick" if value == "step" else value for name, value in own.items()}
-    return {**fields, "solver": gone.PAPER, **printed}
+    return {**fields, "solver": obsolete_names.PAPER, **printed}
 
 
 if TYPE_CHECKING:

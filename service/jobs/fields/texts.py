@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from streamsvm.reader.options import OPTIONS as INPUT_OPTIONS
-from streamsvm.service import gone
+from streamsvm.service import obsolete_names
 from streamsvm.service.errors import ServiceError, meant, shown
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.storage.options import Option, default_words, plain, without_null
@@ -59,7 +59,7 @@ def explained(fault: Any) -> ServiceError:
     kind = fault["type"]
     if kind == "extra_forbidden":
         message = f"there is no field {shown(field)} in a job"
-        return ServiceError("unknown_field", message, gone.FIELDS.get(field) or _known_fields(field))
+        return ServiceError("unknown_field", message, obsolete_names.FIELDS.get(field) or _known_fields(field))
     if kind == "missing":
         return ServiceError("missing_field", f"{field} is missing")
     if kind == "finite_number":

@@ -66,8 +66,8 @@ def warning_of(distances: Mapping[str, Any]) -> str | None:
     )
 
 
-def is_done(result: Mapping[str, Any]) -> bool:
-    """Return whether a job did what was asked for: it converged, or it made the one round of an average."""
+def has_met_goal(result: Mapping[str, Any]) -> bool:
+    """Return whether a job met its goal: it converged, or it made the one round of an average that was asked for."""
     return bool(result["converged"]) or result["stop_reason"] == AVERAGED
 
 

@@ -22,7 +22,7 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Features, FeaturesError, FeatureStatistics
 from streamsvm.storage.features.visits import Visited
-from streamsvm.storage.machine.abandoned_work import check_wanted
+from streamsvm.storage.machine.thread_work import check_wanted
 from streamsvm.storage.models.decision import KernelMachine, decision_values, predicted_classes
 from streamsvm.storage.models.model_file import Model, ModelHead
 from streamsvm.storage.models.support_vectors import SupportVectors

@@ -24,7 +24,7 @@ from streamsvm.service.models.predicting.applied import Explained, Explainer, Li
 from streamsvm.service.models.predicting.raw_rows import InputNumbering, ParserMaker, TableRows, opened
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import number_text
-from streamsvm.storage.machine.abandoned_work import check_wanted
+from streamsvm.storage.machine.thread_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import NUMBERED, Label, Model
 from streamsvm.storage.models.probability import probabilities

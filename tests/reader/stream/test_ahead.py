@@ -10,7 +10,7 @@ import pytest
 from streamsvm.reader.stream.piece_sources import Shuffled, Streamer
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.machine.abandoned_work import work_ahead
+from streamsvm.storage.machine.thread_work import work_ahead
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.trainer.problem.row_encoder import RowEncoder
 from tests.contracts.problems import make_dataset, random_problem

@@ -3,9 +3,9 @@
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.gone import FIELDS as GONE
-from streamsvm.service.gone import SOLVER_OPTIONS
 from streamsvm.service.jobs.fields.spec import JobSpec, migrate, parse_spec, read_spec
+from streamsvm.service.obsolete_names import FIELDS as GONE
+from streamsvm.service.obsolete_names import SOLVER_OPTIONS
 from streamsvm.service.processes.worker import Worker
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings

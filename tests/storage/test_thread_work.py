@@ -2,7 +2,7 @@
 
 from threading import Event, active_count
 
-from streamsvm.storage.machine.abandoned_work import pool_of
+from streamsvm.storage.machine.thread_work import pool_of
 
 
 def test_an_iterator_that_is_closed_waits_for_no_task_and_cancels_those_that_have_not_begun():

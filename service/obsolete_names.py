@@ -1,4 +1,4 @@
-"""Features of earlier versions that were removed, each with a sentence that says what to use instead.
+"""Names of fields, routes, settings and others that this version lacks, each with what to use instead.
 
 Who uses a removed field, route, setting, command or option gets its sentence as the answer. In stored jobs, removed
 fields are ignored. CHANGELOG.md lists the removals by version.
