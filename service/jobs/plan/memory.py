@@ -1,6 +1,7 @@
 """Computes, before a job runs, how much memory it will hold and into how many blocks its rows are divided."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -278,8 +279,9 @@ def plan_memory(
     """Return how many of a job's lanes are trained side by side, the plan of its cache, and the room for Newton steps.
 
     As many lanes are trained side by side as have room beside the cache. The cache has `cache_bytes`, or what
-    `memory_bytes` leave. Newton steps get room next. The solver's and the features' data have to fit into `there_are`
-    bytes. Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range, budget_range.
+    `memory_bytes` leave. Newton steps get room next, if the cache beside them, or the disk, holds all rows. The
+    solver's and the features' data have to fit into `there_are` bytes. Raises ServiceError: cache_too_small,
+    memory_too_small, max_cuts_range, budget_range.
     """
     _check_fits(spec, manifest, memory_of(spec, manifest, threads), there_are)
     at_once = _lanes_at_once(spec, manifest, threads, lanes)
@@ -290,11 +292,11 @@ def plan_memory(
         left = int((1.0 - _LEAST_SHARE) * spec.memory_bytes) - memory.without_cache
     left += _freed_bytes(manifest, width_for(at_once), at_once)
     newton = newton_room(spec, manifest, threads, at_once, left)
-    try:
-        return at_once, _plan_cache(spec, manifest, threads, at_once, newton), newton
-    except ServiceError:
-        if not newton.equations:
-            raise
+    if newton.equations:
+        with suppress(ServiceError):
+            cache = _plan_cache(spec, manifest, threads, at_once, newton)
+            if spills(spec) or holds_all(spec, manifest, cache):
+                return at_once, cache, newton
     return at_once, _plan_cache(spec, manifest, threads, at_once), NO_ROOM
 
 
