@@ -20,6 +20,7 @@ from streamsvm.service.models.threshold import cut_at
 from streamsvm.service.remote.frames import is_column
 from streamsvm.sources import Source, is_files
 from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.probability import has_log_odds
 from streamsvm.storage.rows.csr import Array
 from streamsvm.workspace import Workspace
 
@@ -139,7 +140,7 @@ class _Classification(ClassifierMixin, Decisions, StreamEstimator):
     def _has_probabilities(self) -> bool:
         if hasattr(self, "model_"):
             return super()._has_probabilities()
-        return self.probability is not None or self.loss == "logistic"
+        return self.probability is not None or has_log_odds(self.loss)
 
     def _predict_proba(self, X: Any) -> Array:
         check_is_fitted(self, "model_")

@@ -19,7 +19,7 @@ from streamsvm.storage.features.maps import unpacked as unpacked_maps
 from streamsvm.storage.features.rows import FeaturesError
 from streamsvm.storage.files.arrays import load_arrays, read_array, read_header
 from streamsvm.storage.files.durable import pack, publish, unpack
-from streamsvm.storage.models.probability import LOGISTIC, Sigmoid
+from streamsvm.storage.models.probability import LOGISTIC, Sigmoid, has_log_odds
 from streamsvm.storage.models.support_vectors import SupportVectors, packed, unpacked
 from streamsvm.storage.rows.csr import Array
 
@@ -105,7 +105,7 @@ class Model:
     @property
     def probability(self) -> Sigmoid | None:
         """The sigmoids from decision values to probabilities, fitted or those of logistic loss; None: no sigmoids."""
-        if self.sigmoid is None and self.labels and self.about.get("loss") == "logistic":
+        if _probability(self.sigmoid, self.labels, self.about) == "logistic":
             return (LOGISTIC,) * len(np.atleast_2d(self.w))
         return self.sigmoid
 
@@ -304,7 +304,7 @@ def read_head(directory: Path) -> ModelHead:
 def _probability(sigmoid: Any, labels: tuple[Label, ...], about: Mapping[str, Any]) -> str | None:
     if sigmoid is not None:
         return "sigmoid"
-    return "logistic" if labels and about.get("loss") == "logistic" else None
+    return "logistic" if labels and has_log_odds(about.get("loss")) else None
 
 
 def _asked_for(maps: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:

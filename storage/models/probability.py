@@ -28,6 +28,14 @@ _ROUNDING = 1e-13  # relative rounding error of F
 _TOLERANCE = 1e-16
 
 
+def has_log_odds(loss: str | None) -> bool:
+    """Return whether decision values of models with this loss are log odds; losses themselves are above this package.
+
+    A model's record names its loss. `has_probabilities` of each loss says the same.
+    """
+    return loss == "logistic"
+
+
 def falling(z: Array) -> Array:
     """Return 1 / (1 + exp(z)), precise for large |z| of either sign, and without overflow."""
     small = np.exp(-np.abs(z))

@@ -9,6 +9,7 @@ import pytest
 
 from streamsvm.storage.errors import CorruptData, UnknownVersion
 from streamsvm.storage.models.model_file import Model, read_model, write_model
+from streamsvm.trainer.problem.losses import KINDS
 from tests.machines import random_machine
 from tests.storage.damage import bit_flips, scrambled, truncations
 
@@ -70,10 +71,11 @@ def test_damaged_vectors_are_noticed(tmp_path, copies):
 
 def test_logistic_regression_needs_no_fitted_sigmoid_and_others_do():
     logistic, w = {"loss": "logistic"}, np.zeros((3, 2))
+    having = [loss for loss in KINDS if Model(w[0], (1.0, 2.0), 1, about={"loss": loss}).probability]
+    assert having == [loss for loss, kind in KINDS.items() if kind.has_probabilities]
     assert Model(w, (1.0, 2.0, 3.0), 1, about=logistic).probability == ((-1.0, 0.0),) * 3
     assert Model(w[0], (1.0, 2.0), 1, about=logistic).probability == ((-1.0, 0.0),)
     assert Model(w[0], (1.0, 2.0), 1, about=logistic, sigmoid=((-3.0, 1.0),)).probability == ((-3.0, 1.0),)
-    assert Model(w[0], (1.0, 2.0), 1, about={"loss": "hinge"}).probability is None
 
 
 @pytest.fixture(params=[MODELS[0], MODELS[3]], ids=["two classes", "three"])
