@@ -18,7 +18,7 @@ from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.reader.sources.files import is_url
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import check_ending, format_of
-from streamsvm.service.models.predicting.applied import Explained, applied, joined
+from streamsvm.service.models.predicting.applied import Explained, joined
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.file_rows import predictions_of_files
@@ -152,8 +152,7 @@ class Predictions:
             X = with_columns(X, self.model_)
         X = self._checked(X)
         if self.model_.vectors is not None or self.model_.maps is not None:
-            model = self._as_it_is()
-            return applied(model).of_columns(X) + model.intercept
+            return Predictor(self._as_it_is()).decision_values(X)
         values = np.asarray(X @ np.atleast_2d(self.coef_).T) + self.intercept_
         return values[:, 0] if values.shape[1] == 1 else values
 
