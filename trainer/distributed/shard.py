@@ -33,7 +33,7 @@ from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.requests import Request
 from streamsvm.trainer.newton.scans import Interrupted, Scans
 from streamsvm.trainer.newton.system import TooLarge
-from streamsvm.trainer.problem.losses import box_of
+from streamsvm.trainer.problem.losses import KINDS, box_of
 from streamsvm.trainer.problem.objective import half_squares
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.process import Trainer
@@ -127,7 +127,7 @@ def take(path: Path) -> Any:
 def scaled(alpha: Array, sigma: float, tasks: Tasks, has_own_boxes: bool) -> Array:
     """Return alpha of the whole problem times sigma, for a trainer of these tasks; rounding does not break bounds."""
     found = np.asarray(alpha * sigma)
-    if tasks.loss.startswith("squared"):
+    if KINDS[tasks.loss].has_curvature:
         return found
     if has_own_boxes:
         return found * _LESS
@@ -152,12 +152,9 @@ class ShardTrainer(Trainer):
             about[name] for name in ("sigma", "whole_steps", "own_boxes")
         )
         tasks, self._alpha = self._settings.tasks, self._state.alpha
-        # A column that only fills the axis of tasks has no rows: U and D are 0.
-        self._U, self._D = np.zeros((2, tasks.width))
-        for place, task in enumerate(tasks.each):
-            U, _ = box_of(tasks.loss, np.array([min(task.C_positive, task.C_negative)]))
-            _, D = box_of(tasks.loss, np.array([task.C_positive]))  # without whole steps that of both signs
-            self._U[place], self._D[place] = U[0], D[0]
+        # D is used without whole steps alone: then both signs have one C, or D is 0. Columns without a task have C = 0.
+        C = [min(task.C_positive, task.C_negative) for task in tasks.each]
+        self._U, self._D = box_of(tasks.loss, np.pad(C, (0, tasks.width - len(C))))
         is_known = not (self._has_whole_steps and self._alpha.any())
         self._dual_error = np.full(tasks.count, 0.0 if is_known else np.nan)
         self._reader_own_w = open_array(run / OWN_W_FILE, REAL, shape, "r+")
