@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import check_ending, format_of
 from streamsvm.service.models.predicting.applied import Explained, joined
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.models.predicting.raw_rows import rows_of_matrix
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.file_rows import predictions_of_files
 from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
@@ -27,7 +29,7 @@ from streamsvm.service.remote.frames import column_names
 from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.storage.models.probability import probabilities
-from streamsvm.storage.rows.csr import INDPTR, Array, Rows
+from streamsvm.storage.rows.csr import Array
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -177,10 +179,8 @@ class Predictions:
             predictor = Predictor(self._as_it_is()).explaining(self.model_.w.shape[-1] if n is None else n)
         found = self._predicted(X, lambda: predictor)
         if found is None:
-            X = sparse.csr_matrix(self._checked(with_columns(X, self.model_)))
-            X.sum_duplicates()
-            indices = X.indices + self.model_.index_base
-            found = predictor.predictions(Rows(np.zeros(X.shape[0]), X.indptr.astype(INDPTR), indices, X.data))
+            X = self._checked(with_columns(X, self.model_))
+            found = chain.from_iterable(map(predictor.predictions, rows_of_matrix(X, self.model_.index_base)))
         return joined([each.explained for each in found if each.explained is not None])
 
     def __getattr__(self, name: str) -> Any:

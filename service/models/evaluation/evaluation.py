@@ -208,7 +208,7 @@ def _mapped(model: Model, numbers: Array) -> Callable[[Segment], Array]:
 
     def values(rows: Segment) -> Array:
         indices = rows.indices if is_string else numbers[rows.indices]
-        return mapped.of_sparse(rows.indptr, indices - model.index_base, rows.values) + model.intercept
+        return mapped.of_rows(replace(rows, indices=indices)) + model.intercept
 
     return values
 

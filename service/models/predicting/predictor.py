@@ -21,7 +21,7 @@ from streamsvm.reader.parsers.text.hashed_text import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.applied import Explained, Explainer, Linear, Mapped, applied
-from streamsvm.service.models.predicting.raw_rows import InputNumbering, ParserMaker, TableRows, opened
+from streamsvm.service.models.predicting.raw_rows import InputNumbering, ParserMaker, TableRows, opened, rows_of_matrix
 from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import number_text
 from streamsvm.storage.machine.thread_work import check_wanted
@@ -139,7 +139,8 @@ class Predictor:
 
     def decision_values(self, X: Any) -> Array:
         """Compute (n_rows,) or (n_rows, n_classes) decision values; X (n_rows, n_features) is dense or sparse."""
-        return self._applied.of_columns(X) + self.model.intercept
+        found = map(self._applied.of_rows, rows_of_matrix(X, self.model.index_base))
+        return np.concatenate(list(found)) + self.model.intercept
 
     def labels(self, decision_values: Array) -> Array:
         """Return labels (n,) for decision values (n,) or (n, n_classes); in regression, the decision values."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
+from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
@@ -38,6 +39,7 @@ _OBJECTS = '{"rows": [{"age": 31, "city": "Rome"}]}, or {"rows": [[31, "Rome"]]}
 _ALIKE = "Send all rows as arrays, or all as objects."
 _FROM_ZERO = "Set index_base=0 if features are numbered from 0 here."
 _INDEX_LIMIT = 2**31
+_MATRIX_ROWS = 1 << 12  # made sparse at a time
 _MOST_CELLS = 1 << 24  # rows times columns of a table in memory
 
 
@@ -67,6 +69,17 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
     indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
     indptr = np.arange(len(lines) + 1, dtype=INDPTR) * (len(indices) // len(lines))  # all have one length
     return Rows(np.zeros(len(lines), LABEL), indptr, indices, values)
+
+
+def rows_of_matrix(X: Any, base: int) -> Iterator[Rows]:
+    """Yield rows of X (n_rows, n_features), dense or of scipy.sparse, some at a time; column 0 has the number `base`.
+
+    Rows have no labels, and values keep their type. Of no rows, yields one empty batch.
+    """
+    for begin in range(0, max(1, X.shape[0]), _MATRIX_ROWS):
+        piece = sparse.csr_matrix(X[begin : begin + _MATRIX_ROWS])
+        piece.sum_duplicates()
+        yield Rows(np.zeros(piece.shape[0]), piece.indptr.astype(INDPTR), piece.indices + base, piece.data)
 
 
 def rows_of_columns(

@@ -87,9 +87,7 @@ def coordinate(
         pool.most_bytes = pool_bytes
     newton = Newton(plan, convergence, machines, seen.steps.append) if steps and spec.combine != "average" else None
     with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
-        coordinator = Coordinator(
-            wrap(threads), plan, convergence, seen, attend, pool, newton, model
-        )  # fmt: skip
+        coordinator = Coordinator(wrap(threads), plan, convergence, seen, attend, pool, newton, model)
         coordinator.run()
         after(threads, plan, coordinator)
     return coordinator, seen, plan
