@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bench.curve import Point, difference, median_or_none, median_spent_to, spent_to
+from tests.bench.curve import Point, difference, spent_to
 from tests.bench.usage import Spent
 
 
@@ -41,15 +41,6 @@ def test_a_curve_at_the_optimum_itself():
     assert difference(100.0, 100.0) > 0
     points = curve((1.0, 0.1), (2.0, 0.0))
     assert 1.0 < seconds_to(points, 100.0, 1e-4) < 2.0
-
-
-def test_median_counts_none_as_never():
-    assert median_or_none([3.0, None, 1.0]) == 3.0
-    assert median_or_none([3.0, None, None]) is None
-    assert median_or_none([]) is None
-    curves = [curve((1.0, 1e-4)), curve((2.0, 1e-4)), curve((3.0, 1.0))]
-    assert median_spent_to(curves, 100.0, 1e-3) == Spent(2.0, 4.0)
-    assert median_spent_to(curves[1:], 100.0, 1e-3) is None
 
 
 def test_core_seconds_are_interpolated_like_seconds_and_unknown_ones_stay_unknown():

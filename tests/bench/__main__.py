@@ -2,8 +2,8 @@
 
 python -m tests.bench [NAME [PART ...] ...]
 
-`comparison a9a imdb.train` compares on these data sets, `comparison` on all. The environment variable SIZE (1GB) is how
-much text is generated at most, TMPDIR where it lies while a bench runs.
+`file-to-model a9a imdb.train` compares with LIBLINEAR on these data sets, `file-to-model` on all. The environment
+variable SIZE (1GB) is how much text is generated at most, TMPDIR where it lies while a bench runs.
 `convergence` takes core seconds that a peer may take from LIMIT (60).
 
 `python -m tests.bench.page` writes RESULTS.md.
@@ -16,7 +16,7 @@ from functools import partial
 
 from tests.bench import (
     choose_c,
-    comparison,
+    file_to_model,
     ingest,
     lanes,
     one_row,
@@ -30,7 +30,7 @@ from tests.bench.convergence import table
 from tests.bench.features import splice
 
 BENCHES: Benches = {
-    "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
+    "file-to-model": {name: partial(file_to_model.run, name) for name in file_to_model.DATA},
     "convergence": table.run,
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
     "choose-C": {name: partial(choose_c.run, name) for name in choose_c.SETS},

@@ -21,10 +21,9 @@ from streamsvm.service.local import LocalTraining
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import commands, jobs
-from tests.bench.curve import REPEATS
 from tests.bench.real_data import is_there, rows_of
 from tests.bench.report import cell, header, prose, row
-from tests.bench.usage import CORES
+from tests.bench.usage import CORES, REPEATS
 from tests.reference.data import load
 
 FOLDS, MOST_SECONDS = 5, 900.0

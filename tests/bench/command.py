@@ -18,7 +18,7 @@ Bench = Callable[[], Iterator[str]]
 # name -> what yields its lines of Markdown, or its parts by name. A bench or part has a section in the results.
 Benches = Mapping[str, Bench | Mapping[str, Bench]]
 
-_LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "snapml")
+_LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official")
 _SETTINGS = ("SIZE", "REPEATS", "BIG", "WINDOW", "ROWS", "SEEDS", "LIMIT", "SETS")
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
 
-from tests.bench.usage import Spent, median_spent
+from tests.bench.usage import Spent
 
-LEVELS = (1e-2, 1e-3, 1e-4)
-REPEATS = int(os.environ.get("REPEATS", "3"))
 # Differences below this are rounding, and the optimum is not known better.
 _LEAST = 1e-9
 
@@ -57,14 +53,3 @@ def _between(first: Spent, last: Spent, share: float) -> Spent:
     if first.core_seconds is None or last.core_seconds is None:
         return Spent(seconds)
     return Spent(seconds, first.core_seconds + share * (last.core_seconds - first.core_seconds))
-
-
-def median_spent_to(curves: Sequence[Sequence[Point]], optimum: float, level: float) -> Spent | None:
-    """Median over repeats of `spent_to`; None if half of them or more did not get there."""
-    return median_spent([spent_to(curve, optimum, level) for curve in curves])
-
-
-def median_or_none(numbers: Sequence[float | None]) -> float | None:
-    """Median, None counting as infinite."""
-    middle = median([math.inf if number is None else number for number in numbers]) if numbers else math.inf
-    return middle if math.isfinite(middle) else None

@@ -11,10 +11,9 @@ from pathlib import Path
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.storage.blocks.dataset import Dataset
 from tests.bench import commands
-from tests.bench.curve import REPEATS
 from tests.bench.generate import generate
 from tests.bench.report import header, prose, row
-from tests.bench.usage import Spent, median_spent
+from tests.bench.usage import REPEATS, Spent, median_spent
 
 TEXT_BYTES = 400_000_000
 

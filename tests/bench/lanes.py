@@ -11,12 +11,11 @@ from statistics import median
 
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import commands, jobs
-from tests.bench.curve import REPEATS
 from tests.bench.generate import generate
 from tests.bench.prepared import size_limit
 from tests.bench.relabel import relabel
 from tests.bench.report import cell, header, prose, row
-from tests.bench.usage import CORES
+from tests.bench.usage import CORES, REPEATS
 from tests.reference.data import available, text
 
 CLASSES, FOLDS = 20, 5

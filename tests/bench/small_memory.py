@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streamsvm.service.commands.train import NOT_CONVERGED
 from tests.bench.commands import Ended, compile_kernels, train_words, watched
-from tests.bench.comparison import C
+from tests.bench.file_to_model import C
 from tests.bench.generate import generate
 from tests.bench.peers.liblinear import PROGRAM, program_words
 from tests.bench.prepared import size_limit

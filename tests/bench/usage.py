@@ -12,6 +12,7 @@ from statistics import median
 
 import psutil
 
+REPEATS = int(os.environ.get("REPEATS", "3"))  # of what is measured
 CORES = len(os.sched_getaffinity(0))
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
