@@ -16,7 +16,7 @@ from streamsvm.reader.parsers.tables.json_lines import JsonlParser
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import OF_TEXT
 from streamsvm.reader.parsers.text.parser import TextParser
-from streamsvm.reader.parsers.text.tables import ArrowDocuments, JsonDocuments, TextTableParser
+from streamsvm.reader.parsers.text.tables import TextTableParser
 from streamsvm.reader.parsers.values import LabelNames
 
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
@@ -81,20 +81,17 @@ def parser_of(
     if format_ in ("fasta", "dna"):
         return FastaParser(options, limits, names, labelled=is_labelled)
     if format_ == "text":
-        return TextParser(options, limits, names, threads, to_predict)
-    if format_ in ("csv", "tsv", "jsonl"):
-        is_json = format_ == "jsonl"
-        if is_text:
-            return (JsonDocuments if is_json else TextTableParser)(options, limits, names, threads, to_predict)
-        return (JsonlParser if is_json else CsvParser)(options, limits, names, to_predict)
+        return TextParser(options, limits, names, to_predict, threads)
+    if format_ in ("csv", "tsv"):
+        return (TextTableParser if is_text else CsvParser)(options, limits, names, to_predict, threads)
+    if format_ == "jsonl":
+        return JsonlParser(options, limits, names, to_predict, threads)
     # pyarrow is slow to import.
     from streamsvm.reader.parsers.tables.arrow import ArrowTableParser  # noqa: PLC0415
     from streamsvm.reader.parsers.tables.stored import reads, streamed  # noqa: PLC0415
 
     read = read or (streamed if format_ == OF_FRAMES else reads(format_, scratch, limits))
-    if is_text:
-        return ArrowDocuments(options, limits, read, names, threads, to_predict)
-    parser = ArrowTableParser(options, limits, read, names, to_predict)
+    parser = ArrowTableParser(options, limits, read, names, to_predict, threads)
     parser.has_lines = not (is_labelled and format_ == OF_FRAMES)  # a program's table has no lines
     return parser
 

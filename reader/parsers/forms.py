@@ -13,8 +13,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import OTHER_NAMES, TABLES, InputOptions
 from streamsvm.reader.parsers import READERS, sniff
 from streamsvm.reader.parsers.sniff import has_pairs, lines_of, most, recognise
-from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS
-from streamsvm.reader.parsers.tables.csv_head import is_place
+from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, is_place
 from streamsvm.reader.parsers.tables.fields import (
     DELIMITERS,
     BadQuote,

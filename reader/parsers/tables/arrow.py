@@ -15,10 +15,11 @@ from pyarrow import compute, ipc, types
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.reader.parsers.tables.columns import Heading, type_hint
-from streamsvm.reader.parsers.tables.fields import FieldBatch, batch_rows
-from streamsvm.reader.parsers.tables.mixed import Maker, StringColumn
+from streamsvm.reader.parsers.tables.fields import FieldBatch
+from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
 from streamsvm.reader.parsers.tables.table import Fault, TableParser
+from streamsvm.reader.parsers.text.hashed_text import DocumentColumn
 from streamsvm.reader.parsers.values import BLANKS, is_gap, misfit, weight_misfit, word_of
 from streamsvm.storage.rows.csr import Array, Rows
 
@@ -72,20 +73,6 @@ def words_of(column: Any) -> TextFields:
     """Return the words of a column; null becomes an empty word."""
     values, rows = _distinct(column)
     return _fields(word_column(values).fill_null(""), rows)
-
-
-def documents_of(column: Any) -> tuple[TextFields, Array]:
-    """Return the texts of a column of strings, and (n,) bool: which of them are null."""
-    values, rows = _distinct(column)
-    is_null = np.append(np.asarray(values.is_null()), True)[rows]
-    return _fields(values.cast(pyarrow.large_string()).fill_null(""), rows), is_null
-
-
-def texts_of(column: Any) -> list[bytes | None]:
-    """Return the n values of a column in UTF-8, numbers as Python writes them, None for null."""
-    values, rows = _distinct(column)
-    texts = [None if value is None else str(value).encode() for value in values.to_pylist()]
-    return np.array([*texts, None], object)[rows].tolist()
 
 
 def _distinct(column: Any) -> tuple[Any, Any]:
@@ -182,6 +169,12 @@ class _ArrowBatch(FieldBatch):
     def words(self, place: int) -> TextFields:
         return words_of(self.columns[place])
 
+    def documents(self, place: int) -> tuple[TextFields, Array]:
+        values, rows = _distinct(self.columns[place])
+        texts = _fields(values.cast(pyarrow.large_string()).fill_null(""), rows)
+        is_null = np.append(np.asarray(values.is_null()), True)[rows]
+        return TextFields(np.append(texts.text, texts.text[:1]), texts.start, texts.stop), is_null
+
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
         one = self.columns[column].slice(row, 1)
         if np.asarray(one.is_null(nan_is_null=True))[0]:
@@ -213,12 +206,10 @@ class ArrowTableParser(TableParser):
         for table in self._read(chunks):
             places = self._settle(table.schema)
             n_columns = len(table.schema)
-            for batch in table.batches(places, batch_rows(n_columns)):
+            for batch in table.batches(places, self.most_rows):
                 columns = dict(zip(places, batch.columns, strict=True))
-                rows = self.rows_of(_ArrowBatch(columns, batch.num_rows, n_columns, first))
+                yield from self.rows_in(_ArrowBatch(columns, batch.num_rows, n_columns, first))
                 first += batch.num_rows
-                if len(rows):
-                    yield rows
         self.check_end()
 
     def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
@@ -251,20 +242,22 @@ class ArrowTableParser(TableParser):
         holds_words = is_words if self._options.categorical == ALL else is_string
         return {place for place, field in enumerate(self._schema) if holds_words(field.type)}
 
-    def _check_types(self, maker: Maker) -> None:
+    def _check_types(self, maker: Maker | DocumentColumn) -> None:
         """Raise InputError column_type for a column whose type does not fit its use."""
         label = self._columns.label if self.to_predict is None else None
         numbers = {label, self._columns.weight, *maker.number_places.tolist()} - {None, *self.text_columns}
         for place in sorted(numbers):
             if not is_number(self._schema.field(place).type):
                 raise self._column_type(place)
-        if isinstance(maker, StringColumn):
+        if not isinstance(maker, MixedFeatures):
             for place in maker.word_places:
                 if not is_string(self._schema.field(place).type):
                     raise self._column_type(place)
 
     def _column_type(self, place: int) -> InputError:
         kind, hint = self._schema.field(place).type, None
-        if self._options.string_column is None and place not in self._columns.aside:
+        if self._documents is not None:
+            hint = "documents are strings, labels strings or numbers"
+        elif self._options.string_column is None and place not in self._columns.aside:
             hint = type_hint(self._heading.option(place), self.is_new, is_date(kind), is_words(kind))
         return InputError("column_type", f"{self._heading.shown(place)} is of type {str(kind)[:40]}", hint=hint)

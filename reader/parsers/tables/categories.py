@@ -1,5 +1,6 @@
 """Assigns numbers to the features `column=word` of categorical columns, by a dictionary that grows or by a hash."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,15 +42,27 @@ class TextFields:
         if int((self.stop - self.start).sum()) <= len(self.text):
             return self, slice(None)
         # An empty field may begin at the offset of another field.
-        key = 2 * self.start.astype(np.int64) + (self.stop > self.start)
-        _, first, fields = np.unique(key, return_index=True, return_inverse=True)
+        return self._by_key(2 * self.start.astype(np.int64) + (self.stop > self.start))
+
+    def distinct_texts(self) -> tuple["TextFields", Any]:
+        """Return what `distinct` does; if all fields are short, fields with equal texts are one, too."""
+        keys = np.empty(len(self), np.uint64)
+        is_short = kernel.short_keys(self.text, self.start, self.stop, keys)
+        return self._by_key(keys) if is_short else self.distinct()
+
+    def _by_key(self, keys: Array) -> tuple["TextFields", Array]:
+        _, first, fields = np.unique(keys, return_index=True, return_inverse=True)
         order = np.argsort(first)
         return self.select(first[order]), np.argsort(order)[fields]
 
     @classmethod
     def of(cls, texts: list[str]) -> "TextFields":
         """Return fields that hold `texts` in UTF-8."""
-        fields = [text.encode(errors="surrogatepass") for text in texts]
+        return cls.of_bytes([text.encode(errors="surrogatepass") for text in texts])
+
+    @classmethod
+    def of_bytes(cls, fields: Sequence[bytes]) -> "TextFields":
+        """Return fields that hold `fields`."""
         ends = np.cumsum([0, *map(len, fields)])
         return cls(np.frombuffer(b"".join(fields) + b"\n", np.uint8), ends[:-1], ends[1:])
 

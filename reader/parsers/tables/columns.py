@@ -187,6 +187,47 @@ def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> i
     return place
 
 
+def columns_of_documents(
+    options: InputOptions, heading: Heading, to_judge: ColumnPlaces | None
+) -> tuple[int, ColumnPlaces]:
+    """Return the position of the documents, and those of labels, weights and groups.
+
+    to_judge  of rows to predict: the columns that are not the model's, see `ToPredict.aside`
+
+    Raises InputError text_column_missing and others as `find_label` and `find_columns`.
+    """
+    assert options.text_column is not None
+    text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
+    label = to_judge.label if to_judge else find_label(options, heading)
+    if options.label_column is None and heading.names is None:
+        label = _usual_label(options, heading, text, is_needed=to_judge is None)
+    columns = find_columns(label, options, heading)
+    if text in columns.aside:
+        raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
+    return text, columns
+
+
+def _usual_label(options: InputOptions, heading: Heading, text: int, is_needed: bool) -> int | None:
+    """Return the position of labels in a table without names: as in training, else of the first two columns the other.
+
+    None if rows need no labels and the table has no such column. Raises InputError label_column_missing.
+    """
+    before = (options.like or options.trained or {}).get("label_column")
+    wanted = before if before is not None and is_place(before) else str(1 + (text == 0))
+    try:
+        place = heading.place(wanted, "label_column")
+    except InputError:
+        if is_needed:
+            raise
+        return None
+    return place if is_needed or place != text else None
+
+
+def is_place(wanted: str) -> bool:
+    """Return whether `wanted`, the value of an option, is the number of a column, not a name."""
+    return wanted.lstrip("-").isdecimal()
+
+
 def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
     """Return the hint for a field that should be a number and is none.
 

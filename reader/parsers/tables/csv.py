@@ -29,8 +29,6 @@ from streamsvm.reader.parsers.tables.fields import (
     batch_rows,
     decoded,
     find_delimiter,
-    is_missing,
-    label_type,
     mostly_words,
 )
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
@@ -120,29 +118,10 @@ class CsvParser(TableParser):
         end = window.lines_end()
         begin = self._read_head(window.begin, end) if self._reader is None else window.begin
         if begin < end:
-            if self._names.type == "auto":
-                self._settle_type(begin, end)
             yield from self._rows_between(begin, end)
 
         window.begin = end
         window.check_tail()
-
-    def _settle_type(self, begin: int, end: int) -> None:
-        """Set the type of labels by the first label, in the lines from `begin` to `end`, that is not missing."""
-        assert self._reader is not None
-        while self._columns.label is not None:
-            _, begin = kernel.skip_blank(self._window.text, begin, end, self._reader.delimiter[0])
-            if begin == end:
-                return
-            line, begin = self._line(begin)
-            try:
-                fields = self._reader.split(line, self._heading.n_columns)
-            except BadQuote:
-                continue
-            if len(fields) == self._heading.n_columns and not is_missing(fields[self._columns.label][1]):
-                first = fields[self._columns.label][1]
-                self._names.type = label_type(first)
-                return
 
     def _read_head(self, begin: int, end: int) -> int:
         """Settle the columns by the first line of the table; return the offset of the first row."""
@@ -266,11 +245,9 @@ class CsvParser(TableParser):
             if begin < end and not lines.full:
                 begin = self._read_odd(lines, begin)
             if lines.full or begin >= end:
-                rows = self.rows_of(lines.of(window))
-                self.put_beside(lines)
+                self.put_beside(lines.of(window))
+                yield from self.rows_in(lines)
                 lines.clear()
-                if len(rows):
-                    yield rows
 
     def _read_odd(self, lines: _LineBatch, begin: int) -> int:
         """Add the line at `begin`, which the kernel cannot split, to `lines`; return the offset of the next line."""

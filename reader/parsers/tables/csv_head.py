@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, listed
+from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, is_place, listed
 from streamsvm.reader.parsers.tables.fields import decoded, is_missing, is_text
 from streamsvm.reader.parsers.tables.mixed_columns import ALL, ASIDE
 from streamsvm.reader.parsers.values import NUMBER
@@ -77,11 +77,6 @@ def documents_have_header(first: Line, below: Sequence[Line], options: InputOpti
         usual = LABEL_NAMES if finds_label else ()
         return _has_known_name(first, options) or any(_text(field).lower() in usual for field in first)
     return _stand_above_numbers({place for place, field in enumerate(first) if is_text(field)}, below)
-
-
-def is_place(wanted: str) -> bool:
-    """Return whether `wanted`, the value of an option, is the number of a column, not a name."""
-    return wanted.lstrip("-").isdecimal()
 
 
 def _text(field: bytes) -> str:

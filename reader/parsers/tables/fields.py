@@ -183,6 +183,13 @@ class FieldBatch:
         """Return the words of the column at position `place`, an empty word for each missing field."""
         raise NotImplementedError
 
+    def documents(self, place: int) -> tuple[TextFields, Array]:
+        """Return the texts of a column as they stand, blanks included, and (n,) bool: which of them are missing.
+
+        At least one byte follows each text. By default, none is missing, and the words are the texts.
+        """
+        return self.words(place), np.zeros(self.rows, bool)
+
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
         """Return code and message of the fault of a field that is no number; kind: "field", "label" or "weight"."""
         raise NotImplementedError

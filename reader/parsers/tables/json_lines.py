@@ -18,20 +18,14 @@ from streamsvm.reader.errors import InputError, Rejected
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import HEAD_BYTES as _HEAD
 from streamsvm.reader.parsers.sniff import refuse_foreign
+from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, Heading, number_hint, too_many_columns
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
-from streamsvm.reader.parsers.tables.fields import (
-    FieldBatch,
-    TextBatch,
-    batch_rows,
-    is_missing,
-    label_type,
-    mostly_words,
-)
+from streamsvm.reader.parsers.tables.fields import FieldBatch, TextBatch, mostly_words
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
 from streamsvm.reader.parsers.tables.table import Fault, TableParser
-from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.rows.csr import Array, Rows
 
 HEAD_BYTES = 1 << 20  # of text in which names are looked for, and that is read at a time
 _MOST_CELLS = 64  # most fields for each byte of text: objects with 5 short keys of 1,000 have 17 to 28
@@ -192,7 +186,11 @@ class _Cells(TextBatch):
         stop = np.cumsum(lengths + 1) - 1
         shape = len(rows), n_columns
         super().__init__(np.frombuffer(text.encode(), np.uint8), (stop - lengths).reshape(shape), stop.reshape(shape))
-        self.lines = lines
+        self.lines, self._rows = lines, rows
+
+    def documents(self, place: int) -> tuple[TextFields, Array]:
+        texts = TextFields.of([_cell_text(row[place]) for row in self._rows])
+        return texts, np.array([row[place] is None for row in self._rows])
 
 
 class JsonlParser(TableParser):
@@ -204,32 +202,23 @@ class JsonlParser(TableParser):
         self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, self._options, self.to_predict)
         for lines, rows in self._json.pieces(chunks):
             self._blank_lines = self._json.blank_lines
-            if self._maker is None and rows:
+            if not self._heading.names and rows:
                 self._settle(rows)
-            most = batch_rows(len(self._json.names))
+            most = self.most_rows
             for begin in range(0, len(rows), most):
-                some = rows[begin : begin + most]
-                batch = _Cells(some, len(self._json.names), lines[begin : begin + most])
-                made = self.rows_of(batch)
+                batch = _Cells(rows[begin : begin + most], len(self._json.names), lines[begin : begin + most])
                 self.put_beside(batch)
-                if len(made):
-                    yield made
+                yield from self.rows_in(batch)
         self.check_end()
 
     def _settle(self, rows: Sequence[Row]) -> None:
         self.settle_heading(Heading(self._json.names, len(self._json.names)))
-        label = self._columns.label
-        if self._names.type == "auto" and label is not None:
-            texts = (cell_text(row[label]).strip(_BLANKS).encode() for row in rows)
-            first = next((text for text in texts if not is_missing(text)), b"")
-            if first:
-                self._names.type = label_type(first)
         self.settle_features(partial(self._word_columns, rows))
 
     def _word_columns(self, rows: Sequence[Row]) -> set[int]:
         if self._options.categorical == ALL:
             return {k for row in rows for k, value in enumerate(row) if type(value) is str}
-        texts = [[cell_text(value).strip(_BLANKS).encode() for value in row] for row in rows[:LOOK_LINES]]
+        texts = [[_cell_text(value).strip(_BLANKS).encode() for value in row] for row in rows[:LOOK_LINES]]
         return mostly_words(texts)
 
     def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
@@ -242,7 +231,7 @@ class JsonlParser(TableParser):
         return self._json.fault(batch.lines[row], code, f"{self._heading.shown(column)}: {message}", hint)
 
 
-def cell_text(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     """Return a value of JSON as a field of CSV; null becomes an empty field."""
     return "" if value is None else value if type(value) is str else repr(value)
 

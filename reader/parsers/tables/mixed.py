@@ -17,6 +17,7 @@ from streamsvm.reader.parsers import fasta_kernel
 from streamsvm.reader.parsers.fasta import string_input
 from streamsvm.reader.parsers.tables import tables_kernel
 from streamsvm.reader.parsers.tables.categories import HASHED_FEATURES, Dictionary, HashedWords, TextFields
+from streamsvm.reader.parsers.tables.fields import FieldBatch
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, first_names
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
@@ -96,11 +97,12 @@ class MixedFeatures:
             return "not_utf8", f"{excerpt(word)} is not UTF-8", 0
         return None
 
-    def words_fit(self, fields: TextFields, is_text: bool) -> Array:
-        """Return (n,) bool: whether each field is without a fault. is_text: the caller knows that all are UTF-8."""
-        if is_text:
-            return (fields.stop > fields.start) | (self._missing != "error")
-        return np.array([self.word_fault(fields[row]) is None for row in range(len(fields))], bool)
+    def read(self, batch: FieldBatch, place: int) -> tuple[TextFields, Array]:
+        """Return the words of the column at a position, and (n,) bool: whether each is without a fault."""
+        fields = batch.words(place)
+        if batch.is_text:
+            return fields, (fields.stop > fields.start) | (self._missing != "error")
+        return fields, np.array([self.word_fault(fields[row]) is None for row in range(len(fields))], bool)
 
     def make(self, numbers: Array, words: list[TextFields], base: int) -> Made:
         """Return CSR rows of numbers (n, k), NaN if missing, and n words of each word column; base: first feature."""
@@ -179,14 +181,14 @@ class StringColumn:
             return "string_length", f"the string has {len(string)} letters, the first one {self.length}", 0
         return None
 
-    def words_fit(self, fields: TextFields, is_text: bool) -> Array:
-        row = 0
+    def read(self, batch: FieldBatch, place: int) -> tuple[TextFields, Array]:
+        fields, row = batch.words(place), 0
         while self.length is None and row < len(fields):
             self.word_fault(fields[row])
             row += 1
         fit = np.zeros(len(fields), bool)
         fasta_kernel.are_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, self.length or 0, fit)
-        return fit
+        return fields, fit
 
     def make(self, numbers: Array, words: list[TextFields], base: int) -> Made:
         (fields,) = words

@@ -11,6 +11,7 @@ from streamsvm.storage.rows.csr import Array
 
 NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
 LOWER = 32  # the bit of lower case
+MOST_SHORT = 7  # most bytes of a short field: its key of 8 bytes has these bytes and their number
 TRUE, FALSE = np.frombuffer(b"true", np.uint8), np.frombuffer(b"false", np.uint8)
 
 # skip_blank(text, begin, end, delimiter) -> (lines, place)
@@ -29,6 +30,9 @@ TRUE, FALSE = np.frombuffer(b"true", np.uint8), np.frombuffer(b"false", np.uint8
 # where a field is no number, or cannot be rounded here. read_table reads "true" and "false" in any case as 1 and 0.
 #
 # text must have at least one byte behind each field.
+#
+# short_keys(text, start (n,), stop (n,), keys (n,) uint64) -> whether all fields are short; then they have equal keys
+# only if they are equal.
 
 
 @njit(cache=True, nogil=True)
@@ -148,6 +152,18 @@ def read_doubles(text: Array, start: Array, stop: Array, out: Array) -> int:
             out[row] = np.nan
             hard += 1
     return hard
+
+
+@njit(cache=True, nogil=True)
+def short_keys(text: Array, start: Array, stop: Array, keys: Array) -> bool:
+    for k in range(len(keys)):
+        if stop[k] - start[k] > MOST_SHORT:
+            return False
+        key = np.uint64(stop[k] - start[k])
+        for p in range(start[k], stop[k]):
+            key = key << np.uint64(8) | np.uint64(text[p])
+        keys[k] = key
+    return True
 
 
 EMPTY_SLOT, UNKNOWN = -1, -1

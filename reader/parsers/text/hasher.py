@@ -25,9 +25,8 @@ class FirstGrams(NamedTuple):
 
 
 class HashedDocuments(NamedTuple):
-    """Rows of documents from index `first` on: indptr (n + 1,), indices, values (nnz,), and n-grams of new features."""
+    """Rows of n documents: indptr (n + 1,), indices, values (nnz,), and n-grams of new features."""
 
-    first: int
     indptr: Array
     indices: Array
     values: Array
@@ -61,7 +60,7 @@ class TextHasher:
             state[kernel.ROWS :] = 0
             outcome = kernel.hash_documents(text, begin, end, self._grams, chars, self._table, self._output, state)
             if state[kernel.DOCUMENT] > first:
-                yield self._give(first, state)
+                yield self._give(state)
             elif outcome == kernel.FULL:
                 self._output = _new_output(2 * len(self._output.indices), self._output.seen)
             if outcome == kernel.SMALL_TABLE:
@@ -75,13 +74,13 @@ class TextHasher:
         noted, starts = np.empty((NOTED_AT_ONCE, 2), np.int64), np.zeros(self._grams.most, np.int64)
         return Table(table, taken, touched, low, noted, starts)
 
-    def _give(self, first: int, state: Array) -> HashedDocuments:
+    def _give(self, state: Array) -> HashedDocuments:
         rows, pairs, notes, size = state[kernel.ROWS :].tolist()
         indptr = np.zeros(rows + 1, INDPTR)
         output = self._output
         indptr[1:] = output.row_end[:rows]
         noted = FirstGrams(output.noted[:notes].copy(), output.note_end[:notes].copy(), output.note_text[:size].copy())
-        return HashedDocuments(first, indptr, output.indices[:pairs].copy(), output.values[:pairs].copy(), noted)
+        return HashedDocuments(indptr, output.indices[:pairs].copy(), output.values[:pairs].copy(), noted)
 
 
 def _new_output(pairs: int, seen: Array) -> kernel.Output:

@@ -11,7 +11,6 @@ from streamsvm.storage.rows.csr import Array
 PLACE, COLUMNS, FAULT = range(3)
 
 QUOTE, NEWLINE, RETURN, SPACE, TAB = 34, 10, 13, 32, 9
-_MOST = 7  # most bytes of a short span: its key of 8 bytes has these bytes and their number
 
 # find_records reads the whole records of text[begin:end]:
 #
@@ -28,8 +27,7 @@ _MOST = 7  # most bytes of a short span: its key of 8 bytes has these bytes and 
 #
 # first_of(byte, text (n,) uint8, spans (k, 2), out (k,)): writes the first offset of `byte` in each span, or its end.
 #
-# short_keys(text, spans (k, 2), keys (k,) uint64) -> whether all spans are short; then spans have equal keys only if
-# they are equal.
+# strip(text (n,) uint8, start (k,), stop (k,)): moves the ends of fields so that they have no blanks there.
 
 
 @njit(cache=True, nogil=True)
@@ -106,13 +104,11 @@ def first_of(byte: int, text: Array, spans: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def short_keys(text: Array, spans: Array, keys: Array) -> bool:
-    for k in range(spans.shape[0]):
-        begin, end = spans[k, 0], spans[k, 1]
-        if end - begin > _MOST:
-            return False
-        key = np.uint64(end - begin)
-        for p in range(begin, end):
-            key = key << np.uint64(8) | np.uint64(text[p])
-        keys[k] = key
-    return True
+def strip(text: Array, start: Array, stop: Array) -> None:
+    for k in range(start.shape[0]):
+        begin, end = start[k], stop[k]
+        while begin < end and (text[begin] == SPACE or text[begin] == TAB):
+            begin += 1
+        while begin < end and (text[end - 1] == SPACE or text[end - 1] == TAB):
+            end -= 1
+        start[k], stop[k] = begin, end

@@ -15,7 +15,6 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables import json_lines
 from streamsvm.reader.parsers.tables.json_lines import JsonlParser, names_line
 from streamsvm.reader.parsers.tables.matching import ToPredict
-from streamsvm.reader.parsers.text.tables import JsonDocuments
 from tests.contracts.problems import joined
 from tests.refusals import fault_of, refused
 
@@ -99,13 +98,13 @@ def test_a_fault_has_its_line_and_byte(line, code, before):
 
 def test_documents_keep_their_line_ends_and_faults_their_lines():
     rows = [{"text": f"one\ntwo {k}\r\nthree", "label": k % 2} for k in range(40)]
-    parser, found = read(lines_of(rows), kind=JsonDocuments, text_column="text", analyzer="char")
+    parser, found = read(lines_of(rows), text_column="text", analyzer="char")
     assert len(found) == 40
     rows[20]["label"] = "x"
-    broken = fault(lines_of(rows), kind=JsonDocuments, text_column="text", label_type="number")
+    broken = fault(lines_of(rows), text_column="text", label_type="number")
     assert broken.line == 21
     rows[20]["label"], rows[30]["text"] = 0, None
-    parser, found = read(lines_of(rows), kind=JsonDocuments, text_column="text", on_bad_row="skip")
+    parser, found = read(lines_of(rows), text_column="text", on_bad_row="skip")
     assert parser.rows + parser.rejected.rows == 40
 
 

@@ -43,7 +43,7 @@ def read(parser, data: bytes, size: int = 1 << 16) -> Rows:
 
 
 def text_parser(threads: int = 1, labelled: bool = True, names: LabelNames | None = None, **options) -> TextParser:
-    return TextParser(InputOptions("text", **options), InputLimits(), names, threads, None if labelled else ToPredict())
+    return TextParser(InputOptions("text", **options), InputLimits(), names, None if labelled else ToPredict(), threads)
 
 
 def expected(texts: list[str], **options) -> sparse.csr_matrix:
