@@ -8,7 +8,7 @@ and finds the faults.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -55,7 +55,7 @@ class _LineBatch(TextBatch):
     def clear(self) -> None:
         """Begin a new batch."""
         self.rows = 0
-        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
+        self.bad_lines = []
         self._begins: dict[int, list[int]] = {}  # row -> offsets in the window of fields that were copied
         self._further = bytearray()
 

@@ -208,6 +208,7 @@ class TextBatch(FieldBatch):
 
     def __init__(self, text: Array, start: Array, stop: Array) -> None:
         self.text, self.start, self.stop, self.rows = text, start, stop, len(start)
+        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
 
     def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
         start, stop = self.start[: self.rows], self.stop[: self.rows]

@@ -146,12 +146,8 @@ class MixedFeatures:
         }
 
 
-class StringColumn:
-    """Makes rows of strings of bases of one length: the dataset's, or the first string's. Methods: see `MixedFeatures`.
-
-    place   position of the column with the strings
-    length  number of letters of a string; None before the first string
-    """
+class OneColumn:
+    """The base of makers of rows whose features are all made of one column. Methods: see `MixedFeatures`."""
 
     number_places = np.empty(0, np.int64)
     unknown: Mapping[str, int] = {}
@@ -159,6 +155,17 @@ class StringColumn:
 
     def last_values(self, _n_columns: int) -> tuple[int, bool]:
         return 0, False
+
+    def places(self, _base: int) -> Array | None:
+        return None
+
+
+class StringColumn(OneColumn):
+    """Makes rows of strings of bases of one length: the dataset's, or the first string's.
+
+    place   position of the column with the strings
+    length  number of letters of a string; None before the first string
+    """
 
     def __init__(self, place: int, options: InputOptions) -> None:
         self.length: int | None = (options.like or {}).get("length")
@@ -196,9 +203,6 @@ class StringColumn:
         packed, values = np.empty(len(fields) * each, INDEX), np.empty(len(fields) * each, VALUE)
         fasta_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, packed, values)
         return np.arange(len(fields) + 1, dtype=INDPTR) * each, packed, values
-
-    def places(self, base: int) -> Array | None:
-        return None
 
     def input_entries(self) -> dict[str, Any]:
         return {**string_input(self.length or 0), "string_column": self._name}

@@ -1,6 +1,6 @@
 """Makes rows of documents, which are lines or a column of a table; their options in Manifest.input."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, pairwise
@@ -13,6 +13,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import TABLES, InputOptions
 from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.reader.parsers.tables.fields import FieldBatch
+from streamsvm.reader.parsers.tables.mixed import Made, OneColumn
 from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams, hard_characters
 from streamsvm.reader.parsers.text.hasher import FirstWords, HashedDocuments, TextHasher
 from streamsvm.storage.machine.thread_work import pool_of, work_ahead
@@ -79,16 +80,12 @@ def _ngram_range(text: str) -> tuple[int, int]:
     raise InputError("bad_ngram_range", f"ngram_range must be two integers from 1 to {MOST_GRAMS}, not {text[:20]!r}")
 
 
-class DocumentColumn:
-    """Makes rows of documents: their n-grams, hashed and counted. Attributes: see `MixedFeatures`.
+class DocumentColumn(OneColumn):
+    """Makes rows of documents: their n-grams, hashed and counted.
 
     threads  number of threads that hash
     words    the first n-gram that was hashed to each feature; None until `note_words` is called
     """
-
-    number_places = np.empty(0, np.int64)
-    unknown: Mapping[str, int] = {}
-    warnings: Sequence[dict[str, str]] = ()
 
     def __init__(self, options: InputOptions, threads: int = 1) -> None:
         self.word_places: list[int] = []
@@ -130,18 +127,12 @@ class DocumentColumn:
             return "missing_value", "a value is missing", 0
         return "not_text", "the document is not UTF-8", byte
 
-    def make(self, documents: TextFields) -> Iterator[tuple[Array, Array, Array]]:
+    def make(self, documents: TextFields) -> Iterator[Made]:
         """Yield indptr, indices and values of the rows of documents without a fault, some rows at a time, in order."""
         for hashed in self._hashed(documents) if len(documents) else ():
             if self.words is not None:
                 self.words.add(hashed.notes)
             yield hashed.indptr, hashed.indices, hashed.values
-
-    def last_values(self, _n_columns: int) -> tuple[int, bool]:
-        return 0, False
-
-    def places(self, base: int) -> Array | None:
-        return None
 
     def input_entries(self) -> dict[str, Any]:
         return self._input

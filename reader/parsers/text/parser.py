@@ -8,7 +8,7 @@ A label is a number or a string without a tab; the document is the rest of the l
 a line is a document. A blank line is counted and skipped; without labels it is a document without features.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -95,7 +95,6 @@ class _Lines(TextBatch):
 
     def __init__(self, text: Array, fields: Array, begin: Array) -> None:
         super().__init__(text, fields[:, [0, 2]], fields[:, [1, 3]])
-        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
         self._begin = begin
 
     def place(self, row: int, column: int) -> int:

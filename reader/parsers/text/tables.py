@@ -4,7 +4,7 @@
 labels, weights, groups and those to write beside predictions are read.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -32,7 +32,6 @@ class _TextRecords(TextBatch):
     def __init__(self, window: TextWindow, spans: Array) -> None:
         for k in range(1, spans.shape[1]):
             strip(window.text, spans[:, k, 0], spans[:, k, 1])
-        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
         self._begins, text = spans[:, :, 0].copy(), window.text
         doubled = np.argwhere(spans[:, :, 2]).tolist()
         if doubled:
