@@ -256,6 +256,8 @@ def test_where_columns_are(data, options, texts, labels):
         (b"t,y\na,1\nb,\n", {"text_column": "t"}, ("missing_value", 3, 3)),
         (b"y,t,w\n1,a,1\n1,b,-1\n", {"text_column": "t", "weight_column": "w"}, ("negative_weight", 3, 5)),
         (b"y,t\n1,a\n1,b\xff\n", {"text_column": "t"}, ("not_text", 3, 4)),
+        (b'y,t\n1,"a ""b"""\n1,"""\xff"""\n', {"text_column": "t"}, ("not_text", 3, 5)),
+        (b"t,y,w\n\xff,1,-1\n", {"text_column": "t", "weight_column": "w"}, ("not_text", 2, 1)),
         (b"y,t\n1,a\n", {"text_column": "u"}, ("text_column_missing", 1, None)),
         (b"y,t\n1,a\n", {"text_column": "y"}, ("same_column", 1, None)),
         (b"y,t,t\n1,a,b\n", {"text_column": "t"}, ("duplicate_column", 1, 1)),
@@ -283,3 +285,14 @@ def test_a_column_of_parquet(tmp_path):
     (fault,) = parser.rejected.first
     assert (fault.code, fault.line) == ("missing_value", 4) and "column 1 (text)" in fault.message
     assert "no option fills in" in fault.hint
+
+
+@pytest.mark.parametrize("column", ["w", "label"])
+def test_numbers_beside_documents_of_parquet_are_no_strings(tmp_path, column):
+    file = io.BytesIO()
+    columns = {"text": ["good", "bad"], "label": [1, 0], "w": [1.0, 2.0]} | {column: ["1", "2"]}
+    parquet.write_table(pyarrow.table(columns), file)
+    options = InputOptions("parquet", text_column="text", weight_column="w", label_type="number")
+    with pytest.raises(InputError, match=f"({column})") as caught:
+        read(open_parser(options, InputLimits(), LabelNames("number"), 1, tmp_path), file.getvalue())
+    assert caught.value.code == "column_type" and "documents are strings" in caught.value.hint
