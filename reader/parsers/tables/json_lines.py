@@ -170,27 +170,37 @@ class JsonLinesReader:
 
 
 class _Cells(TextBatch):
-    """A batch of rows of JSON values, which become fields of CSV; lines: the numbers, from 0, of their lines."""
+    """A batch of rows of JSON values, which become fields of CSV.
+
+    lines      numbers, from 0, of the rows' lines
+    documents  position of the column of documents, which keep the blanks around them; None: there is none
+    """
 
     is_text = True
 
-    def __init__(self, rows: list[Row], n_columns: int, lines: list[int]) -> None:
+    def __init__(self, rows: list[Row], n_columns: int, lines: list[int], documents: int | None) -> None:
         fields = [
             value.strip(_BLANKS) if type(value) is str else "" if value is None else repr(value)
             for row in rows
             for value in row
         ]
+        if documents is not None:
+            fields[documents::n_columns] = [_cell_text(row[documents]) for row in rows]
         text = "\n".join([*fields, ""])
         sizes = map(len, fields) if text.isascii() else (len(field.encode()) for field in fields)
         lengths = np.fromiter(sizes, np.int64, len(fields))
         stop = np.cumsum(lengths + 1) - 1
         shape = len(rows), n_columns
         super().__init__(np.frombuffer(text.encode(), np.uint8), (stop - lengths).reshape(shape), stop.reshape(shape))
-        self.lines, self._rows = lines, rows
+        self.lines, self._rows, self._documents = lines, rows, documents
+
+    def words(self, place: int) -> TextFields:
+        if place != self._documents:
+            return super().words(place)
+        return TextFields.of([_cell_text(row[place]).strip(_BLANKS) for row in self._rows])
 
     def documents(self, place: int) -> tuple[TextFields, Array]:
-        texts = TextFields.of([_cell_text(row[place]) for row in self._rows])
-        return texts, np.array([row[place] is None for row in self._rows])
+        return super().words(place), np.array([row[place] is None for row in self._rows])
 
 
 class JsonlParser(TableParser):
@@ -204,9 +214,11 @@ class JsonlParser(TableParser):
             self._blank_lines = self._json.blank_lines
             if not self._heading.names and rows:
                 self._settle(rows)
-            most = self.most_rows
+            most, documents = self.most_rows, self._documents.word_places[0] if self._documents is not None else None
             for begin in range(0, len(rows), most):
-                batch = _Cells(rows[begin : begin + most], len(self._json.names), lines[begin : begin + most])
+                batch = _Cells(
+                    rows[begin : begin + most], len(self._json.names), lines[begin : begin + most], documents
+                )
                 self.put_beside(batch)
                 yield from self.rows_in(batch)
         self.check_end()
