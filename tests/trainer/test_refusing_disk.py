@@ -21,7 +21,7 @@ from tests.trainer.disks import PLENTY, Disk, refuses
 from tests.training import Turns, solvers_with, without_axis
 
 CASES = list(itertools.product(SVM_LOSSES, [1.0, 10.0], [1, 2]))
-REFUSALS = max(len(CASES), count(80, 3000))
+REFUSALS = max(len(CASES), count(40, 3000))
 GOAL = 1e-6  # of the optimum, how far D may be from it in the end
 MOST_PASSES = 400
 N_ROWS = 500

@@ -98,9 +98,14 @@ class Blocks:
         self.cache.close()
 
 
-@pytest.mark.parametrize("takes_each", [True, False])
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("cache_bytes", [150_000, 400_000, 1 << 20, 3_000_000, 7_315_324])
+SIZES, SHARES = [150_000, 400_000, 1 << 20, 3_000_000, 7_315_324], [0.0, 0.5, 0.9]
+
+
+# Snapshots in turn: each size and each share has both ways.
+@pytest.mark.parametrize(
+    ("cache_bytes", "share", "takes_each"),
+    [(*each, number % 2 == 0) for number, each in enumerate(itertools.product(SIZES, SHARES))],
+)
 def test_the_file_takes_block_after_block(tmp_path, cache_bytes, share, takes_each):
     blocks = Blocks(tmp_path, cache_bytes, share, takes_each)
     before = np.empty(0, int)
