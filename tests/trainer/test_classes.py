@@ -70,7 +70,6 @@ def test_the_optimum_is_liblinears(tmp_path, n_classes, way):
 @pytest.mark.parametrize(
     ("way", "name", "n_rows", "C", "cache_bytes"),
     [
-        ("two loops", "dna", 2000, 0.01, 1 << 18),
         ("at any pace", "dna", 2000, 0.01, 1 << 18),
         ("at any pace", "letter", 1500, 0.03, 1 << 17),
         ("at any pace", "mnist.train", 1500, 0.01, 1 << 19),
