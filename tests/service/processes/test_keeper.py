@@ -3,9 +3,11 @@
 import errno
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -59,9 +61,9 @@ def keep(settings):
     """A keeper whose starts come to these ends; what it started."""
     made = []
 
-    def start(*ends):
+    def start(*ends, **changes):
         starts = Starts(*ends)
-        made.append(WorkerKeeper(settings, starts, pause=0.01, look=0.02))
+        made.append(WorkerKeeper(replace(settings, **changes), starts, pause=0.01, look=0.02))
         made[-1].start()
         return made[-1], starts
 
@@ -99,6 +101,15 @@ def test_a_worker_that_dies_is_followed_by_another_and_the_service_stays_ready(s
         time.sleep(0.2)  # the keeper has seen it
         child.kill()
         assert keeper.trouble == ""
+
+
+def test_a_worker_that_is_stopped_counts_as_dead(settings, keep):
+    _, starts = keep(SIGNS, stall_seconds=0.6)
+    before = last_sign(settings.data_dir, "worker")
+    wait_for(lambda: last_sign(settings.data_dir, "worker") != before)
+    child = starts.children[-1]
+    child.send_signal(signal.SIGSTOP)
+    wait_for(lambda: child.returncode == -signal.SIGKILL and starts.children[-1] is not child)
 
 
 def test_a_worker_elsewhere_is_followed_by_one_of_its_own(settings, keep):
