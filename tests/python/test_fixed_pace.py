@@ -49,7 +49,7 @@ def found(way, threads):
     X = rng.standard_normal((N_ROWS, way.pop("width", WIDTH))).astype(np.float32)
     scores = X @ rng.standard_normal((X.shape[1], way.pop("classes", 2))) + 3 * rng.standard_normal((N_ROWS, 1))
     is_regression = way.get("loss") in REGRESSION
-    made = (StreamSVR if is_regression else StreamSVC)(**way, pace="fixed", threads=threads, max_passes=4)
+    made = (StreamSVR if is_regression else StreamSVC)(**way, pace="fixed", threads=threads, max_passes=3)
     made.fit(X, scores[:, 0] if is_regression else scores.argmax(axis=1))
     figures = made.decision_function(X) if hasattr(made, "decision_function") else made.predict(X)
     weights = getattr(made, "coef_", figures)
