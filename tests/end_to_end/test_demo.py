@@ -1,10 +1,12 @@
-"""`streamsvm demo`: its text, what it shows to a newcomer with nothing compiled, and what is left of it."""
+"""`streamsvm demo`: its text, what it shows to a newcomer with few kernels compiled, and what is left of it."""
 
 import os
 import pty
 import re
 import signal
 import subprocess
+import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +22,15 @@ from tests.end_to_end.service import STREAMSVM, is_running, wait_for
 from tests.kernels import compiled_in, listening
 
 PATIENCE_SECONDS = 600  # all kernels are compiled
+IRIS = """
+from sklearn.datasets import load_iris
+from streamsvm import StreamSVC
+StreamSVC().fit(*load_iris(return_X_y=True))
+"""
+SAID = "streamsvm: compiling kernels, once, for some 20 s\n"
+# For words and offsets of 4 and of 8 bytes; for numbers that callers know when they are compiled.
+SEVERAL_TYPES = {"split_bytes", "join_bytes", "row_dots", "score_of", "prefetch_row", "ends_token", "put_hard"}
+MET = 4
 
 
 @pytest.fixture
@@ -56,15 +67,21 @@ def left_in(environment):
     return list(Path(environment["TMPDIR"]).iterdir())
 
 
-def test_a_first_run_compiles_each_kernel_once_and_shows_it_all(place, tmp_path):
+def test_first_runs_say_that_they_compile_each_kernel_once_and_a_demo_shows_it_all(place, tmp_path):
+    """Python, a command that reads a table, and a demo, which reads LIBSVM text: each compiles what none before did."""
     environment = {**place, **listening(tmp_path), "PYTHONIOENCODING": "utf-8", "PATH": ""}
+    (tmp_path / "rows.csv").write_text("label,a\n" + "1,0.5\n-1,-0.5\n" * 20)
+    for command in ([sys.executable, "-c", IRIS], [str(STREAMSVM), "train", "rows.csv"]):
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stderr.count(SAID) == done.stderr.count("compiling") == 1, done.stderr
     code, said = on_a_terminal(environment, "--size", "3MB")
-    assert code == 0, said
-    pids, kernels = compiled_in(tmp_path)
-    assert any("visit_rows" in kernel for kernel in kernels) and any("parse_lines" in kernel for kernel in kernels)
-    assert len(set(kernels)) == len(kernels)
-    # Two processes compile ahead; whatever came later found all of it.
-    assert len(set(pids)) == 2
+    assert code == 0 and "compiling kernels, once" in said, said
+    pids, compiled = compiled_in(tmp_path)
+    # Two processes a run compile ahead, and may meet in a small kernel that others call.
+    assert len(compiled) - len(set(compiled)) <= MET and len(set(pids)) <= 6
+    names = Counter(kernel.partition("(")[0].rpartition(".")[2] for kernel in set(compiled))
+    assert {name for name, count in names.items() if count > 1} == SEVERAL_TYPES
+    assert names["visit_lanes"] == names["visit_rows"] == names["read_table"] == names["parse_lines"] == 1
     assert "pass 1 block " in said
     assert "There is no comparison with LIBLINEAR: its program is not installed." in said
     assert re.findall(r"C = ([\d.]+): accuracy 0\.", said) == list(VALUES) and said.count(", selected") == 1

@@ -1,4 +1,4 @@
-"""Compiling ahead: what the bar shows, and a step that fails. That each is compiled once: python/test_compiling.py."""
+"""Compiling ahead: what the bar shows, and a step that fails. That each is compiled once: end_to_end/test_demo.py."""
 
 import io
 import sys
