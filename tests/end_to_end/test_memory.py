@@ -233,8 +233,8 @@ def test_what_takes_too_much_memory_of_the_api_is_refused_and_nothing_else(tmp_p
             headers = {"Content-Type": "text/libsvm"}
             return httpx.post(f"{service.url}/v1/models/{model}/predict", content=b"1 1:1\n", headers=headers, **PLAIN)
 
-        with ThreadPoolExecutor(20) as pool:
-            answers = list(pool.map(predict, models * 20))
+        with ThreadPoolExecutor(10) as pool:
+            answers = list(pool.map(predict, models * 10))
         assert {(answer.status_code, answer.json().get("code")) for answer in answers[::2]} == {(503, "out_of_memory")}
         assert {answer.status_code for answer in answers[1::2]} == {200}
         service.train(dataset="data", max_passes=2)
