@@ -54,10 +54,9 @@ def test_pace_of_the_reader_changes_nothing(tmp_path, dataset, mode):
     loss = ("hinge", "squared_hinge")[REPRODUCIBLE.index(mode) % 2]
     common = {**mode, "loss": loss, "updates_per_row": 3}
     first = run(tmp_path / "a", dataset, **common)
-    assert run(tmp_path / "b", dataset, **common) == first
-    assert run(tmp_path / "c", dataset, turns=5, **common) == first
-    assert run(tmp_path / "d", dataset, extra=(1, 7, 0, 2, 30), **common) == first
-    assert run(tmp_path / "e", dataset, link=Eager, **common) == first
+    assert run(tmp_path / "b", dataset, turns=5, **common) == first
+    assert run(tmp_path / "c", dataset, extra=(1, 7, 0, 2, 30), **common) == first
+    assert run(tmp_path / "d", dataset, link=Eager, **common) == first
 
 
 @pytest.mark.parametrize("mode", REPRODUCIBLE, ids=name_of)
