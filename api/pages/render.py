@@ -86,16 +86,6 @@ def _place(at: dict[str, Any]) -> str:
     return f"{', '.join(parts)}: " if parts else ""
 
 
-def _time(at: str) -> str:
-    """Write a time to the minute; the title attribute has the seconds."""
-    return f"{at[:10]} {at[11:16]}"
-
-
-def _scored(score: Any) -> str:
-    """Write a score, such as "accuracy 0.857 ± 0.012"."""
-    return scored(score).replace("_", " ").replace("+-", "\N{PLUS-MINUS SIGN}")
-
-
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_FOLDER / "templates"),
     autoescape=True,
@@ -106,6 +96,9 @@ _ENVIRONMENT = jinja2.Environment(
 _ENVIRONMENT.globals |= {"FIGURES": FIGURES, "FIGURE_OF": FIGURE_OF, "ESTIMATES": ESTIMATES}
 _ENVIRONMENT.filters.update(short=_short, place=_place, label=shown_label, field=_field, flat=flat, gap=gap_of)
 _ENVIRONMENT.filters.update(
-    count=_or_dash("{:,}".format), size=_or_dash(format_size), time=_or_dash(_time), duration=_or_dash(duration),
-    scored=_or_dash(_scored), in_words=input_words,
+    count=_or_dash("{:,}".format), size=_or_dash(format_size), duration=_or_dash(duration),
+    time=_or_dash(lambda at: f"{at[:10]} {at[11:16]}"),  # to the minute; the title attribute has the seconds
+    # Such as "accuracy 0.857 ± 0.012".
+    scored=_or_dash(lambda score: scored(score).replace("_", " ").replace("+-", "\N{PLUS-MINUS SIGN}")),
+    in_words=input_words,
 )  # fmt: skip

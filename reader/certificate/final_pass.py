@@ -6,9 +6,8 @@ from threading import Lock, local
 import numpy as np
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
-from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.certificate.kept_values import HeldOut, LargestValues
 from streamsvm.reader.certificate.metrics import NumberErrors
-from streamsvm.reader.certificate.parts import LargestValues
 from streamsvm.storage.errors import RowsMissing
 from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.models.decision import KernelMachine, predicted_classes, squared_norm

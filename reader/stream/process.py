@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.reader.certificate.final_pass import CertificatePass
-from streamsvm.reader.certificate.folds import HeldOut
-from streamsvm.reader.certificate.parts import LargestValues
+from streamsvm.reader.certificate.kept_values import HeldOut, LargestValues
 from streamsvm.reader.stream.arrivals import Arrivals, ArrivalSource
 from streamsvm.reader.stream.passes import Passes
 from streamsvm.reader.stream.residents import BlockResidents, Eviction, Residents

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.certificate.kept_values import HeldOut
 from streamsvm.service.cluster.dataset.shards import Shard, shards_of
 from streamsvm.service.cluster.machine.shard_run import Begin
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.certificate.kept_values import HeldOut
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.lane_files import keep_outcomes

@@ -51,7 +51,7 @@ import os
 import sys
 from pathlib import Path
 import numpy as np
-from streamsvm.reader.certificate.folds import HeldOut
+from streamsvm.reader.certificate.kept_values import HeldOut
 from streamsvm.storage.errors import OutOfSpace
 from streamsvm.storage.files.arrays import new_array
 from streamsvm.storage.rows.cache import CacheWriter

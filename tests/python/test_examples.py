@@ -49,11 +49,6 @@ def test_table_with_categories(run):
     assert size.filter(like="plan_free").item() > 1 > 0.2 > size.filter(like="day").max()
 
 
-def test_splice_sites(run):
-    precision = run("splice_sites")["precision"]
-    assert precision[1] < 0.3 < 0.65 < precision[2] < precision[3]
-
-
 def test_serving(run, service):
     found = run("serving")
     assert found["job"].state == "succeeded"

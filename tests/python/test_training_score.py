@@ -8,7 +8,7 @@ from sklearn.svm import LinearSVC
 
 from streamsvm import StreamSVC, StreamSVR
 from streamsvm.reader.certificate.final_pass import TrainingScores
-from streamsvm.reader.certificate.parts import LARGEST_FILE, LargestValues, joint_accuracy
+from streamsvm.reader.certificate.kept_values import LARGEST_FILE, LargestValues, joint_accuracy
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from tests.contracts.objectives import numbered_rows
 

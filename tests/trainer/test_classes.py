@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.certificate.folds import read_held_out
+from streamsvm.reader.certificate.kept_values import read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.trainer.problem.losses import crammer_singer
 from streamsvm.trainer.problem.tasks import joint_width

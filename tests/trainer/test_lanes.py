@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.reader.certificate.folds import read_held_out
+from streamsvm.reader.certificate.kept_values import read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.segment import CODE, Segment
 from streamsvm.storage.run.state import FOLDS_FILE, WIDTHS

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.certificate.folds import read_held_out, read_weights
+from streamsvm.reader.certificate.kept_values import read_held_out, read_weights
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.cluster.dataset.shards import Origin

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from streamsvm.reader.certificate.folds import read_held_out, read_weights
-from streamsvm.reader.certificate.parts import LARGEST_FILE, joint_accuracy
+from streamsvm.reader.certificate.kept_values import LARGEST_FILE, joint_accuracy, read_held_out, read_weights
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.plan.lanes import Lane, is_scaled
 from streamsvm.service.jobs.plan.plan import JobPlan

@@ -297,9 +297,8 @@ class Outcome:
             if numbers := plan.lanes_of(C, len(self.done)):
                 model = _joined(len(numbers), map(self.model_of, numbers), directory)
                 abouts = [self.done[k] for k in numbers]
-                result = abouts[0]["result"]
-                if len(numbers) > 1:
-                    result = job_result([plan.lanes[k] for k in numbers], abouts)
+                is_one = len(numbers) == 1
+                result = abouts[0]["result"] if is_one else job_result([plan.lanes[k] for k in numbers], abouts)
                 own: dict[str, Any] = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
                 if plan.spec.class_weight == "balanced":
                     weights = class_weights(plan.spec, plan.labels, plan.manifest)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from streamsvm.reader.certificate.folds import HELD_OUT
+from streamsvm.reader.certificate.kept_values import HELD_OUT
 from streamsvm.reader.ingest.shuffle import PIECE_WORDS
 from streamsvm.service.errors import ServiceError, refusing
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps

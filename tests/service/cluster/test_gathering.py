@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from streamsvm.reader.certificate.folds import read_held_out, read_weights
+from streamsvm.reader.certificate.kept_values import read_held_out, read_weights
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits

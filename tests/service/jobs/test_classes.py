@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamsvm import StreamSVC, load
-from streamsvm.reader.certificate.folds import HELD_OUT
+from streamsvm.reader.certificate.kept_values import HELD_OUT
 from streamsvm.reader.ingest.shuffle import PIECE_WORDS
 from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.certificate.folds import HeldOut, read_held_out, read_weights
+from streamsvm.reader.certificate.kept_values import HeldOut, read_held_out, read_weights
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import Rows
