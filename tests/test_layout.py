@@ -39,7 +39,7 @@ BUDGET = {
     "product lines": 64_032,
     "product statements": 35_036,
     "product modules": 337,
-    "test lines": 62_558,
+    "test lines": 62_562,
 }
 
 

@@ -37,7 +37,7 @@ class HeldOut:
         self._weight_file, self._n_rows = run / WEIGHT_FILE, n_rows
         self._weight_file.unlink(missing_ok=True)
         self._weight: Array | None = None
-        shape = max(lanes) + 1, n_rows
+        shape = max(lanes, default=-1) + 1, n_rows
         self._fields = [new_array(_path(run, name), dtype, shape) for name, dtype in _FIELDS.items()]
 
     def add(self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array, weight: Array) -> None:

@@ -62,7 +62,7 @@ def test_serving(run, service):
 def test_each_is_run_here_and_named_on_the_page():
     assert {name.removeprefix("test_") for name in [*globals(), *vars(test_follow_examples)]} >= NAMES
     assert {name for name in NAMES if f"(examples/{name}.py)" not in README} == set()
-    assert len(NAMES) == 6
+    assert len(NAMES) == 5
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))

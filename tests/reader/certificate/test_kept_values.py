@@ -128,6 +128,10 @@ def test_each_lane_has_the_rows_that_it_leaves_out(tmp_path):
     assert found == [[[2, 4], [7.0, 5.0], [8.0, 0.0]], [[], [], []], [[0, 2], [6.0, 7.0], [6.0, 10.0]]]
 
 
+def test_where_no_lane_leaves_rows_out_there_are_no_bytes_of_them(tmp_path):
+    assert HeldOut(tmp_path, 5, ()) and sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
+
+
 def test_weights_are_read_back_to_the_last_digit(tmp_path):
     """Rows that were added without weights have 1; what an earlier run left there is not read."""
     (tmp_path / "held_out.weight").write_bytes(bytes(24))
