@@ -8,7 +8,7 @@ from tests.bench.usage import Spent
 
 def curve(*pairs):
     """Points over an optimum of 100 from (seconds, relative difference)."""
-    return [Point(Spent(seconds, 2 * seconds), 100.0 * (1 + off), "") for seconds, off in pairs]
+    return [Point(Spent(seconds, 2 * seconds), 100.0 * (1 + off)) for seconds, off in pairs]
 
 
 def seconds_to(points, optimum, level):
@@ -33,7 +33,7 @@ def test_the_seconds_to_a_level(points, level, seconds):
 
 
 def test_a_point_on_the_level_is_taken_as_it_is():
-    points = [Point(Spent(seconds), objective, "") for seconds, objective in ((1.0, 2.0), (5.0, 1.5), (9.0, 1.0))]
+    points = [Point(Spent(seconds), objective) for seconds, objective in ((1.0, 2.0), (5.0, 1.5), (9.0, 1.0))]
     assert seconds_to(points, 1.0, 0.5) == 5.0
 
 
@@ -45,5 +45,5 @@ def test_a_curve_at_the_optimum_itself():
 
 def test_core_seconds_are_interpolated_like_seconds_and_unknown_ones_stay_unknown():
     assert spent_to(curve((1.0, 1e-1), (3.0, 1e-5)), 100.0, 1e-3).core_seconds == pytest.approx(4.0)
-    points = [Point(Spent(1.0), 110.0, ""), Point(Spent(2.0, 1.0), 100.0, "")]
+    points = [Point(Spent(1.0), 110.0), Point(Spent(2.0, 1.0), 100.0)]
     assert spent_to(points, 100.0, 1e-2).core_seconds is None

@@ -71,7 +71,7 @@ def _measured(name: str) -> str:
 
 
 def _like_w8a(n_rows: int = 49_749, n_features: int = 300) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Rows as of w8a: few ones among 300 features, some of these usual and most rare, and 3% of rows in class 1."""
+    """Return rows as of w8a: few ones among 300 features, some usual and most rare, and 3% of rows in class 1."""
     rng = np.random.default_rng(0)
     often = np.minimum(0.5, 2.2 / np.arange(1, n_features + 1))
     X = sparse.csr_matrix(rng.random((n_rows, n_features)) < often, dtype=np.float64)

@@ -14,15 +14,10 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True)
 class Point:
-    """After so long a run with these settings the primal objective was this."""
+    """A point of a run: what it has spent, and its primal objective then."""
 
     spent: Spent
     objective: float
-    setting: str
-
-    @property
-    def seconds(self) -> float:
-        return self.spent.seconds
 
 
 def difference(objective: float, optimum: float) -> float:
@@ -37,7 +32,7 @@ def spent_to(points: Iterable[Point], optimum: float, level: float) -> Spent | N
     point is below the level gets what was spent at that point.
     """
     before: tuple[Spent, float] | None = None
-    for point in sorted(points, key=lambda point: point.seconds):
+    for point in sorted(points, key=lambda point: point.spent.seconds):
         at = difference(point.objective, optimum)
         if at <= level:
             if before is None or at == level:

@@ -47,17 +47,13 @@ def _table(text: Path, small: Path, directory: Path) -> Iterator[str]:
 
 
 def _line(name: str, spent: Spent, size: int) -> str:
-    cells = (
-        (f"{seconds:.2f}", f"{size / 1e6 / seconds:.0f}") for seconds in (spent.seconds, spent.core_seconds or 0.0)
-    )
-    return row(name, *chain(*cells))
+    both = spent.seconds, spent.core_seconds or 0.0
+    return row(name, *chain(*((f"{seconds:.2f}", f"{size / 1e6 / seconds:.0f}") for seconds in both)))
 
 
 def _median_of_runs(text: Path, directory: Path) -> Spent:
-    several: list[Spent | None] = []
+    several: list[Spent] = []
     for _ in range(REPEATS):
         shutil.rmtree(directory, ignore_errors=True)
         several.append(commands.ingest_command(text, directory).spent)
-    found = median_spent(several)
-    assert found is not None
-    return found
+    return median_spent(several)

@@ -14,13 +14,9 @@ _SHARED_FAIRLY = ("Pss_Anon:", "Pss_File:")
 
 
 class Peak:
-    """The most memory this process, or a process it has waited for, had resident since `begin`."""
+    """The most memory this process, or a process it has waited for, had resident since this was made."""
 
     def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        """Forget the peak of this process so far."""
         Path("/proc/self/clear_refs").write_text("5")
 
     def take(self) -> int:

@@ -22,7 +22,6 @@ from tests.bench.report import prose
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _BIG = parse_size(os.environ.get("BIG", "10GB"))
 
-
 # heading -> what yields the lines below it
 QUESTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "How fast is it beside LIBLINEAR?": lambda: file_to_model.run(*file_to_model.DATA),

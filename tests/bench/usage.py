@@ -35,15 +35,10 @@ def _known(operation: Callable[[float, float], float], *numbers: float | None) -
     return None if None in numbers else operation(*numbers)
 
 
-def median_spent(several: list[Spent | None]) -> Spent | None:
-    """The median of each of the two; None if half of them or more are None, which counts as never."""
-    known = [spent for spent in several if spent is not None]
-    if not known or 2 * len(known) <= len(several):
-        return None
-    never = [float("inf")] * (len(several) - len(known))
-    seconds = median([spent.seconds for spent in known] + never)
-    cores = [spent.core_seconds for spent in known]
-    return Spent(seconds, None if None in cores else median(cores + never))
+def median_spent(several: list[Spent]) -> Spent:
+    """Return the median of each of the two; of core seconds None, if some are not known."""
+    cores = [spent.core_seconds for spent in several]
+    return Spent(median(spent.seconds for spent in several), None if None in cores else median(cores))
 
 
 def own_core_seconds() -> float:

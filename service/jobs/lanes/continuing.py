@@ -181,7 +181,7 @@ def searched(
         is_cut_short = any(done[number]["result"]["stop_reason"] in _CUT_SHORT for number in turn)
         if found and is_cut_short:
             return _with_models(plan, turn.stop, found)
-        if found and (found.has_peaked or turn.stop == len(plan.lanes)):
+        if found and (found.has_peaked or found.Cs[-1] == plan.spec.Cs[-1]):
             plan = plan.with_neighbours(turn.stop, found.selected_C)
             n_judged = len(plan.lanes)
             judged = cross_validation(plan, job_dir, n_judged, found) if n_judged <= len(done) else None

@@ -45,7 +45,7 @@ _LONGEST_ROW_GUESSED = 1
 _LONGER = 4  # factor from the longest row that a plan allows for to that of the plan after it
 _STATE_BYTES_GUESSED = 256 << 20
 # Lanes that only judge values of C: their targets, their most passes, and the most lanes of a run with Newton steps,
-# whose cost beside arithmetic grows with the number of lanes. See section "choose-C" of tests/bench/RESULTS.md.
+# whose cost beside arithmetic grows with the number of lanes. See the search for C in tests/bench/HISTORY.md.
 _JUDGED = {"tolerance": 0.1, "relative_gap": 1e-3}
 _MOST_PASSES_TO_JUDGE, _MOST_IN_NEWTON = 3, 16
 

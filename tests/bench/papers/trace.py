@@ -170,5 +170,5 @@ def seconds_to(points: Iterable[Point], optimum: Optimum, level: float) -> float
 def _to(pairs: Iterable[tuple[float, float]], optimum: Optimum, level: float) -> float | None:
     if optimum.doubt > level:
         return None
-    found = curve.spent_to((curve.Point(Spent(cost), primal, "") for cost, primal in pairs), optimum.value, level)
+    found = curve.spent_to((curve.Point(Spent(cost), primal) for cost, primal in pairs), optimum.value, level)
     return found.seconds if found else None

@@ -100,7 +100,7 @@ class Jobs:
         return [(each.w.tobytes(), each.about["result"], each.about["job_passes"]) for each in outcomes]
 
     def accuracies(self, job):
-        """Of the model of each C, on the rows of training; None: one run has trained all of its classes."""
+        """Return that of each C's model on the rows of training; None: one run has trained all of its classes."""
         numbers = [self._plan.lanes_of(C, len(self._plan.lanes)) for C in VALUES]
         return [training_accuracy(self.directory / job, self._plan, each) for each in numbers]
 
