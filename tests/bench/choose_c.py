@@ -30,7 +30,6 @@ FOLDS, MOST_SECONDS = 5, 900.0
 _CLASSES = ("dna", "letter", "mnist.train")  # sets of more than two classes
 _GENERATED = "like-w8a"
 SETS = ("dna", "a9a", _GENERATED, "letter", "skin_nonskin", "imdb.train", "mnist.train")
-SHORT = SETS[:-1]  # mnist takes a quarter of an hour
 
 
 @dataclass(frozen=True)

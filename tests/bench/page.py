@@ -28,7 +28,7 @@ QUESTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "In how little memory?": small_memory.run,
     "How large may data be?": lambda: scale.text(_BIG),
     "What do several models cost?": lambda: lanes.run("C", "folds", "classes-mnist"),
-    "How long does the search for C take?": lambda: choose_c.run(*choose_c.SHORT),
+    "How long does the search for C take?": lambda: choose_c.run(*choose_c.SETS),
     "Does training end?": table.run,
     "How fast is a file read?": ingest.run,
     "How fast is one row predicted?": one_row.run,
