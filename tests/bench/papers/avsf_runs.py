@@ -31,6 +31,7 @@ WAYS: dict[str, dict[str, str]] = {
 ORDER = ("accumulators", "paper", "dcd")  # of running: the likely winner at large C first
 TRANSCRIBED = "transcribed"
 LIMIT = limit("avsf")
+SURE = 1.5  # a bound of one seed decides beyond this: seeds differ by less
 MOST_SWEEPS = 1_000_000
 
 
@@ -179,8 +180,8 @@ def ratio(theirs: Iterable[Runs], ours: Iterable[Runs], what: str) -> tuple[str,
     if not any(ended):
         return "-", None
     if ended[1]:
-        return f"> {text}", True if number >= 1.0 else None
-    return f"< {text}", False if number <= 1.0 else None
+        return f"> {text}", True if number >= SURE else None
+    return f"< {text}", False if number <= 1 / SURE else None
 
 
 def _by_seed(theirs: list[Runs], ours: list[Runs], what: str) -> list[float]:

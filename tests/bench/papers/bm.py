@@ -23,7 +23,7 @@ from tests.bench.papers.data import Data, cache_for, read_in
 from tests.bench.papers.figures import draw_runs, one_legend, panels_of, save
 from tests.bench.papers.runs import SEEDS, is_wanted, limit, seeds
 from tests.bench.papers.trace import FEWEST_PASSES, Optimum, Point, after, seconds_to, warm_up
-from tests.bench.papers.verdict import Case, verdict
+from tests.bench.papers.verdict import PAIRED, Case, is_above, verdict
 from tests.bench.report import header, prose, spread
 
 # Rows of imdb and the generated ones are of length 1, as the paper's are; |x|^2 is near 100 on mnist8.
@@ -72,7 +72,7 @@ def run() -> Iterator[str]:
         "relative gap of 1e-6; the paper has LIBLINEAR itself there. L-D: until M+ - M- is at most 0.1 on the block, "
         "200 rounds at most. P-B, P-I: steps of 1 / (lambda (t + 2)), as in the authors' program. Seconds are "
         "processor time: they count reading and decoding, but neither reading the text in nor waiting for the disk. "
-        "*off*: (P - P*) / P* at w. The sets are smaller than the paper's, which did not fit in its memory."
+        f"*off*: (P - P*) / P* at w; {PAIRED}. The sets are smaller than the paper's, which did not fit in its memory."
     )
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
@@ -181,11 +181,9 @@ def shortfalls(runs: Runs, best: float) -> list[float]:
 
 
 def _is_near(several: Iterable[Sequence[float]]) -> bool | None:
-    """Whether all are within half a point; None: of one of them some seeds are, and others not."""
-    answers = [{short <= HALF_A_POINT for short in shorts} for shorts in several]
-    if {False} in answers:
-        return False
-    return None if any(len(answer) > 1 for answer in answers) else True
+    """Whether all are within half a point; None: one of them is neither within nor beyond, by a test."""
+    answers = {is_above(HALF_A_POINT - short for short in shorts) for shorts in several}
+    return False if False in answers else None if None in answers else True
 
 
 def _best_accuracy(one: Measured) -> float:

@@ -24,7 +24,7 @@ from tests.bench.papers.bsca_runs import (
     warm_up,
 )
 from tests.bench.papers.figures import STYLES, draw_seeds, few_labels, one_legend, panels_of, plain, save
-from tests.bench.papers.runs import SEEDS, is_wanted
+from tests.bench.papers.runs import MANY, is_wanted
 from tests.bench.papers.verdict import PAIRED, Case, verdict
 from tests.bench.report import header, prose, row, spread
 
@@ -33,7 +33,6 @@ LATE = 20  # epochs after which accuracies of a run are asked to be steady
 LOOKED_AT = (1, 2, 3, 5, 7, 10, 15, 20, 22, 24, 26, 28, 30)
 BUDGETS = (200, 500)
 SOLVERS = ("bsca", "bsgd")
-MANY = 10 if SEEDS >= 3 else SEEDS  # seeds: the paper repeats its runs ten times
 ROWS = 2  # of the held out: a swing that is less by no more than that is undecided
 FASTER = "BSCA is sooner at an objective that both solvers reach (the paper: it is faster)."
 LOWER = "BSCA's objective is lower after as many epochs."

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from math import inf
+from math import inf, nan
 from statistics import median
 
 from tests.bench.papers.runs import NOISE
 from tests.bench.papers.streamsvm_jobs import BM, CONTENDERS, FEW_PASSES, RELATIVE_GAP, SBM, Run, off, optimum
 from tests.bench.papers.trace import Optimum
-from tests.bench.papers.verdict import Part, agreed, is_above, is_ratio_above
+from tests.bench.papers.verdict import Part, is_above, is_ratio_above
 from tests.bench.report import spread
 
 NEAR = 1e-2
@@ -52,40 +52,41 @@ def where(key: Problem) -> str:
 
 
 def ahead(key: Problem, runs: Runs, name: str, known: Optimum) -> Part:
-    """Passes of others count until they are as near as ours are when they end, or as is known of the optimum."""
+    """A seed counts with the pass of others at which ours is furthest behind, or least ahead; NOISE is allowed.
+
+    Passes count until others are as near as ours are when they end, or as is known of the optimum.
+    """
     best, least = known.value, max(RELATIVE_GAP, known.doubt)
-    outcomes: list[bool | None] = []
-    all_behind = all_passes = 0
+    worst: list[float | None] = []
     for seed, own in enumerate(runs[name]):
         passes = [each for other in (SBM, BM) for each in runs[other][seed].passes if off(each, best) > least]
-        behind = sum(_nearest(own, each["elapsed_seconds"], best) > NOISE * off(each, best) for each in passes)
-        outcomes.append(behind == 0 if passes else None)
-        all_behind, all_passes = all_behind + behind, all_passes + len(passes)
-    figures = f"behind at {all_behind} of {all_passes} passes"
-    return _part(key, agreed(outcomes), all_behind / max(1, all_passes), figures)
+        leads = [off(each, best) / _nearest(own, each["elapsed_seconds"], best) for each in passes]
+        worst.append(min(leads, default=None))
+    lead = median(each for each in worst if each is not None) if any(worst) else 0.0
+    figures = f"at worst {1 / lead:.2g} times as far" if lead else "no pass to compare"
+    return _part(key, is_ratio_above(worst, 1 / NOISE), -lead, figures)
 
 
 def faster(key: Problem, runs: Runs, name: str, known: Optimum) -> Part:
-    """By how much, to within NEAR; others that never were there count with all their seconds."""
-    best, ratios, is_open = known.value, [], known.doubt > NEAR
+    """By how much, to within NEAR; a run that never was there counts with all its seconds (`_bound`)."""
+    best, ratios = known.value, []
     for seed, own in enumerate(runs[name]):
         others = [runs[other][seed] for other in (SBM, BM)]
-        ours, theirs = own.seconds_to(best, NEAR), [one.seconds_to(best, NEAR) for one in others]
-        there = [seconds for seconds in theirs if seconds is not None]
-        ratios.append(min(there or [one.seconds for one in others]) / (ours or inf))
-        is_open |= not (there or ratios[-1] >= TIMES_AS_FAST)
-    holds = None if is_open else is_ratio_above(ratios, TIMES_AS_FAST)
-    return _part(key, holds, -median(ratios), f"{median(ratios):.2g} times as fast")
+        other = min(others, key=lambda one: one.seconds_to(best, NEAR) or one.seconds)
+        theirs, ours = (one.seconds_to(best, NEAR) for one in (other, own))
+        ratios.append(_bound(theirs, ours, (other.seconds, own.seconds), TIMES_AS_FAST))
+    return _seconds_part(key, ratios, known, TIMES_AS_FAST, "{:.2g} times as fast")
 
 
 def sooner(key: Problem, runs: Runs, name: str, known: Optimum) -> Part:
     """Within NEAR before BM's first pass is over."""
     best = known.value
     ours, firsts = [one.seconds_to(best, NEAR) for one in runs[name]], [one.first for one in runs[BM]]
-    ratios = [_ratio(first, own) for own, first in zip(ours, firsts, strict=True)]
-    holds = is_ratio_above(ratios) if known.doubt <= NEAR else None
-    worst = max((1 / ratio if ratio else inf for ratio in ratios if ratio is not None), default=0.0)
-    return _part(key, holds, worst, f"{spread(ours)} s, BM's first pass {spread(firsts)} s")
+    ratios = [
+        _bound(first, there, (other.seconds, own.seconds), 1.0)
+        for first, there, other, own in zip(firsts, ours, runs[BM], runs[name], strict=True)
+    ]
+    return _seconds_part(key, ratios, known, 1.0, f"{spread(ours)} s, BM's first pass {spread(firsts)} s")
 
 
 def generalises(key: Problem, runs: Runs, name: str, known: Optimum) -> Part:
@@ -126,13 +127,27 @@ def _part(key: Problem, holds: bool | None, off: float, figures: str) -> Part:
     return Part(f"{name}{f' at {speed} MB/s' if speed else ''}, C =", f"{C:g}", holds, off, figures)
 
 
+def _seconds_part(key: Problem, ratios: Sequence[float | None], known: Optimum, bound: float, figures: str) -> Part:
+    """Return the part of a claim that others take `bound` times our seconds; nothing is decided by a rough optimum."""
+    told = [ratio for ratio in ratios if ratio is not None]
+    middle = median(told) if told else nan
+    holds = is_ratio_above(ratios, bound) if known.doubt <= NEAR else None
+    return _part(key, holds, -middle if told else 0.0, figures.format(middle) if told else "not known")
+
+
+def _bound(theirs: float | None, ours: float | None, given_up: tuple[float, float], bound: float) -> float | None:
+    """Return theirs over ours; a run that never was there (None) was given up later than after so many seconds.
+
+    None: the ratio is beyond what is known, on the side of the bound that decides nothing.
+    """
+    ratio = (given_up[0] if theirs is None else theirs) / (given_up[1] if ours is None else ours)
+    is_told = (theirs is not None or ratio >= bound) and (ours is not None or ratio <= bound)
+    return ratio if is_told else None
+
+
 def _nearest(one: Run, seconds: float, best: float) -> float:
-    so_far: Sequence[float] = [off(each, best) for each in one.points if each["elapsed_seconds"] <= seconds]
-    return min(so_far, default=inf)
-
-
-def _ratio(one: float | None, other: float | None) -> float | None:
-    return None if one is None and other is None else inf if one is None else 0.0 if other is None else one / other
+    """(D* - D) / D* of a run after so many seconds: 1 at its start."""
+    return min((off(each, best) for each in one.points if each["elapsed_seconds"] <= seconds), default=1.0)
 
 
 def _known(seconds: float | None) -> float:

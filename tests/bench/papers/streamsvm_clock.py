@@ -79,7 +79,7 @@ def run() -> Iterator[str]:
         "those on the right side of the model in the end. "
         f"{seeds().capitalize()}: medians ± half their range (inf: a seed never came there), bands in the figure; one "
         "seed where nobody ended, and on generated text at C = 0.0001, 0.001 and 1000, where the solutions are those "
-        f"of the next C but for scale. {PAIRED.capitalize()}; of passes, what is so with every seed. "
+        f"of the next C but for scale. {PAIRED.capitalize()}. "
         "celegans: weighted-degree features of 60 bases around acceptor sites, made beforehand, a fifth of the rows "
         "held out."
     )

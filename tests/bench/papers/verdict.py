@@ -71,12 +71,6 @@ def _in_words(values: Sequence[str], places: Iterable[int]) -> str:
     return ", ".join(f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(row) for row in rows)
 
 
-def agreed(outcomes: Iterable[bool | None]) -> bool | None:
-    """The outcome that all seeds agree on; None: they differ, or one of them is undecided."""
-    found = {None if outcome is None else bool(outcome) for outcome in outcomes}
-    return found.pop() if len(found) == 1 else None
-
-
 def is_above(differences: Iterable[float]) -> bool | None:
     """Whether differences of paired runs, one a seed, are above 0; None: a two-sided test at LEVEL does not tell.
 
