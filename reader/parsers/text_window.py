@@ -37,11 +37,12 @@ class TextWindow:
     def full(self) -> bool:
         return self.filled == len(self.buffer) - SPARE_BYTES
 
-    def fill(self, chunks: Iterable[bytes], *, refuse: bool = True) -> Iterator[None]:
+    def fill(self, chunks: Iterable[bytes], *, refuse: bool = True, is_json: bool = False) -> Iterator[None]:
         """Copy a text into the window; yield whenever the window is full, and once at the end of the text.
 
         After each yield the caller reads the whole lines and moves `begin` behind them. A byte order mark is skipped.
-        Raises InputError unknown_format if `refuse` is true and the text looks like a file of another format.
+        Raises InputError unknown_format if `refuse` is true and the text looks like a file of another format; is_json:
+        than JSON lines.
         """
         is_started = False
         for chunk in chunks:
@@ -53,11 +54,11 @@ class TextWindow:
                 elif self.full:
                     if not is_started:
                         is_started = True
-                        self._start(refuse)
+                        self._start(refuse, is_json)
                     yield
                     self._make_room()
         if not is_started:
-            self._start(refuse)
+            self._start(refuse, is_json)
         if self.filled > self.begin and self.buffer[self.filled - 1] != _NEWLINE:
             # The last line has no line feed: add it.
             self.ends_in_return = self.buffer[self.filled - 1] == ord("\r")
@@ -97,11 +98,11 @@ class TextWindow:
         self.filled += count
         return count
 
-    def _start(self, refuse: bool) -> None:
+    def _start(self, refuse: bool, is_json: bool) -> None:
         if self._at_mark(0):
             self.begin = len(BYTE_ORDER_MARK)
         if refuse:
-            refuse_foreign(bytes(self.buffer[self.begin : min(self.begin + HEAD_BYTES, self.filled)]))
+            refuse_foreign(bytes(self.buffer[self.begin : min(self.begin + HEAD_BYTES, self.filled)]), is_json)
 
     def _make_room(self) -> None:
         """Drop the text before `begin`; if the window is still full, make it larger."""

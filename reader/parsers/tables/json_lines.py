@@ -5,7 +5,6 @@ missing value. If the first line is an array of strings, these name the columns 
 CSV with its text; but a new column that has a string holds words, even if all its strings are digits.
 """
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
@@ -16,8 +15,6 @@ import orjson
 
 from streamsvm.reader.errors import InputError, Rejected
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.sniff import HEAD_BYTES as _HEAD
-from streamsvm.reader.parsers.sniff import refuse_foreign
 from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, Heading, number_hint, too_many_columns
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
@@ -25,11 +22,11 @@ from streamsvm.reader.parsers.tables.fields import FieldBatch, TextBatch, mostly
 from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
 from streamsvm.reader.parsers.tables.table import Fault, TableParser
+from streamsvm.reader.parsers.text_window import TextWindow
 from streamsvm.storage.rows.csr import Array, Rows
 
 HEAD_BYTES = 1 << 20  # of text in which names are looked for, and that is read at a time
 _MOST_CELLS = 64  # most fields for each byte of text: objects with 5 short keys of 1,000 have 17 to 28
-_MARK = b"\xef\xbb\xbf"
 _BLANKS = " \t"  # around a string, as around a field of CSV
 _NESTED = frozenset({dict, list})
 
@@ -40,7 +37,7 @@ class JsonLinesReader:
     """Reads objects, one on each line, as rows of values. Call `pieces` once.
 
     In rows to predict, keys that occur after HEAD_BYTES only are ignored, unless they name a column that matters.
-    names  attribute: names of the columns, known when `pieces` has yielded
+    names  names of the columns, known when `pieces` has yielded
     """
 
     def __init__(
@@ -50,7 +47,7 @@ class JsonLinesReader:
         options: InputOptions | None = None,
         to_predict: ToPredict | None = None,
     ) -> None:
-        self._most_line_bytes = most_line_bytes
+        self._window = TextWindow(most_line_bytes, HEAD_BYTES)
         self._rejected = rejected
         self._known: frozenset[str | None] | None = None  # names that matter; None: all do
         if to_predict is not None and options is not None:
@@ -58,70 +55,49 @@ class JsonLinesReader:
             self._known = frozenset((*columns, options.text_column, *to_predict.beside.names))
         self.names: list[str] = []
         self._keys: frozenset[str] = frozenset()
-        self._lines = self._bytes = 0
-        self._starts = array("q")
         self.blank_lines = 0
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[tuple[list[int], list[Row]]]:
-        """Yield (numbers of lines, from 0; their rows) for some lines at a time, without lines that have no object.
+        """Yield (places of lines, for `fault`; their rows) for some lines at a time, without lines that have no object.
 
         Raises InputError line_too_long, no_rows, too_many_columns; also not_json and others unless rows are skipped.
         """
-        for piece in self._whole_lines(chunks):
-            lines = piece.split(b"\n")[:-1]
-            self._starts = array("q", accumulate((len(line) + 1 for line in lines), initial=self._bytes))
-            if max(map(len, lines)) > self._most_line_bytes:
-                raise self._too_long(next(k for k, line in enumerate(lines) if len(line) > self._most_line_bytes))
-            objects = [self._object(line, self._lines + place) for place, line in enumerate(lines)]
-            if not self.names:
-                self._settle_names(objects)
-            # Work would know no bound if objects lacked nearly all of the columns.
-            if sum(each is not None for each in objects) * len(self.names) > _MOST_CELLS * len(piece):
-                message = f"most values of {len(self.names)} columns in {len(objects)} rows are missing"
-                raise InputError("too_many_columns", message)
-            rows = [None if each is None else self._row(each, self._lines + k) for k, each in enumerate(objects)]
-            places = [place for place, row in enumerate(rows) if row is not None]
-            yield [self._lines + place for place in places], [row for row in rows if row is not None]
-            self._lines, self._bytes = self._lines + len(lines), self._starts[-1]
+        window = self._window
+        for _ in window.fill(chunks, is_json=True):
+            begin, end = window.begin, window.lines_end()
+            if begin < end:
+                yield self._rows(begin, bytes(window.buffer[begin:end]))
+            window.begin = end
+            window.check_tail()
 
-    def fault(self, number: int, code: str, message: str, hint: str = "") -> InputError:
-        """Return the error for line `number`, from 0: one of the lines that `pieces` read last, or the next line."""
-        place = number - self._lines
-        byte = self._starts[place] if place < len(self._starts) else self._bytes
-        return InputError(code, message, hint=hint or None, line=number + 1, byte=byte)
+    def _rows(self, begin: int, piece: bytes) -> tuple[list[int], list[Row]]:
+        lines = piece.split(b"\n")[:-1]
+        places = list(accumulate((len(line) + 1 for line in lines[:-1]), initial=begin))
+        too_long = (place for place, line in zip(places, lines, strict=True) if len(line) > self._window.max_line_bytes)
+        if (place := next(too_long, None)) is not None:
+            raise self.fault(place, "line_too_long")
+        objects = [self._object(line, place) for place, line in zip(places, lines, strict=True)]
+        if not self.names:
+            self._settle_names(objects)
+        # Work would know no bound if objects lacked nearly all of the columns.
+        if sum(each is not None for each in objects) * len(self.names) > _MOST_CELLS * len(piece):
+            message = f"most values of {len(self.names)} columns in {len(objects)} rows are missing"
+            raise InputError("too_many_columns", message)
+        rows = [None if each is None else self._row(each, place) for place, each in zip(places, objects, strict=True)]
+        kept = [(place, row) for place, row in zip(places, rows, strict=True) if row is not None]
+        return [place for place, _ in kept], [row for _, row in kept]
 
-    def _whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield whole lines of text: those in HEAD_BYTES, or one longer line, at a time. Raises InputError."""
-        held, is_first = bytearray(), True
-        for chunk in chain(chunks, [None]):
-            held += chunk or b""
-            if chunk is not None and len(held) < HEAD_BYTES:
-                continue
-            if is_first:
-                refuse_foreign(bytes(held[:_HEAD]), is_json=True)
-            if chunk is None and held and not held.endswith(b"\n"):
-                held += b"\n"
-            while held:
-                end = (held.rfind(b"\n", 0, HEAD_BYTES) + 1) or (held.find(b"\n") + 1)
-                if not end or (chunk is not None and len(held) < HEAD_BYTES):
-                    break
-                piece, is_first = bytes(held[:end]), False
-                del held[:end]
-                yield piece
-            if len(held) > self._most_line_bytes:
-                raise self._too_long(0)
+    def fault(self, place: int, code: str, message: str = "", hint: str = "") -> InputError:
+        """Return the error for a line of those that `pieces` yielded last."""
+        error = self._window.error(place, code, message, hint)
+        error.column = None
+        return error
 
-    def _too_long(self, place: int) -> InputError:
-        """The error for a line of the last piece, or the first behind it."""
-        message = f"the line has more than {self._most_line_bytes} bytes"
-        return self.fault(self._lines + place, "line_too_long", message)
+    def _reject(self, place: int, code: str, message: str) -> None:
+        self._rejected.add(partial(self.fault, place, code, message))
 
-    def _reject(self, number: int, code: str, message: str) -> None:
-        self._rejected.add(partial(self.fault, number, code, message))
-
-    def _object(self, line: bytes, number: int) -> Any:
+    def _object(self, text: bytes, place: int) -> Any:
         """Return the object of a line, or the names in the first line; None if the line is blank, or was rejected."""
-        text = line.removeprefix(_MARK) if number == 0 else line
         if not text.strip():
             self.blank_lines += 1
             return None
@@ -129,12 +105,13 @@ class JsonLinesReader:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             what = f"this is no JSON, from column {error.colno} on: {error.msg.partition(':')[0]}"
-            self._reject(number, "not_json", what)
+            self._reject(place, "not_json", what)
             return None
-        is_names = number == 0 and isinstance(value, list) and all(isinstance(each, str) for each in value)
+        is_first = not self.names and place == self._window.begin
+        is_names = is_first and isinstance(value, list) and all(isinstance(each, str) for each in value)
         if isinstance(value, dict) or is_names:
             return value
-        self._reject(number, "not_json", "the line has no object")
+        self._reject(place, "not_json", "the line has no object")
         return None
 
     def _settle_names(self, objects: list[Any]) -> None:
@@ -154,17 +131,17 @@ class JsonLinesReader:
             raise InputError("duplicate_column", "a column name stands twice", line=1)
         self._keys = frozenset(self.names)
 
-    def _row(self, of: dict[str, Any], number: int) -> Row | None:
+    def _row(self, of: dict[str, Any], place: int) -> Row | None:
         """Return the values of an object, in the order of `names`; None if the row is rejected."""
         if not of.keys() <= self._keys:
             late = of.keys() - self._keys
             if matters := late if self._known is None else late & self._known:
-                self._reject(number, "late_key", f"the key {min(matters)[:40]!r} is in none of the first objects")
+                self._reject(place, "late_key", f"the key {min(matters)[:40]!r} is in none of the first objects")
                 return None
         row = [*map(of.get, self.names)]
         if not _NESTED.isdisjoint(map(type, row)):
             name = next(name for name, value in zip(self.names, row, strict=True) if type(value) in _NESTED)
-            self._reject(number, "nested_value", f"{name[:40]!r} is an object or an array")
+            self._reject(place, "nested_value", f"{name[:40]!r} is an object or an array")
             return None
         return row
 
@@ -172,7 +149,7 @@ class JsonLinesReader:
 class _Cells(TextBatch):
     """A batch of rows of JSON values, which become fields of CSV.
 
-    lines      numbers, from 0, of the rows' lines
+    lines      places of the rows' lines, for `JsonLinesReader.fault`
     documents  position of the column of documents, which keep the blanks around them; None: there is none
     """
 
