@@ -57,7 +57,7 @@ const FIGURES = {
   rows_per_second: (progress) => rate(progress.rows_streamed, progress.elapsed_seconds - runBegan(progress)),
   rows_streamed: (progress) => `${whole(progress.rows_streamed)} ${lanes.length > 1 ? "in these lanes" : "in all"}`,
   lanes_done: ({ lanes_done }) => lanes_done === undefined ? null : whole(lanes_done),
-  lanes_running: ({ lane }) => `of ${lane.of}` + (lane.count < lane.of ? `; ${lanesBeingTrained(lane)} now` : ", side by side"),
+  lanes_running: ({ lane }) => `of ${job.searches ? "at most " : ""}${lane.of}` + (lane.count < lane.of ? `; ${lanesBeingTrained(lane)} now` : ", side by side"),
   eta_seconds: ({ eta_seconds }) => eta_seconds ? `about ${duration(eta_seconds)}` : null,
   so_far: ({ eta_seconds, elapsed_seconds }) => `${duration(elapsed_seconds)} so far${eta_seconds ? "" : "; no telling yet"}`,
 };
