@@ -73,6 +73,11 @@ class Passes:
                     use(streamed.rows)
                 beat()
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether rows come from the disk so late that training is to use the time meanwhile."""
+        return self._streamer.health.is_too_slow
+
     def close(self) -> None:
         """Close the journal of a dataset that is being imported; a complete dataset has no open file."""
         if self._arriving is not None:

@@ -18,6 +18,7 @@ from streamsvm.storage.blocks.dataset import ArrivingDataset, Dataset
 from streamsvm.storage.errors import DatasetLost
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.direct import FileRange
+from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.storage.machine.thread_work import work_ahead
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, Segment, packed_bytes, row_bytes
@@ -67,6 +68,7 @@ class Streamer:
     def __init__(self, encoder: RowEncoder, wait: Callable[[], object]) -> None:
         self._encoder = encoder
         self._wait = wait
+        self.health = DiskHealth(".")  # how late pieces come; reading takes no space
         # Otherwise a thread that returns from a kernel would wait five milliseconds for the interpreter's lock.
         sys.setswitchinterval(_SWITCH_SECONDS)
 
@@ -79,7 +81,7 @@ class Streamer:
         that is not read to its end: closing waits for its threads, which garbage collection must not do.
         """
         places = islice(source.order(seed, pass_), skipped, None)
-        reads = (place and partial(_fetch, source, *place) for place in places)
+        reads = (place and partial(self._fetch, source, *place) for place in places)
         first = list(islice(reads, 2))
         if len(first) == 1 and first[0] is not None:
             # A single piece: there is no further piece that threads could decode ahead.
@@ -99,14 +101,14 @@ class Streamer:
             for executor in (reading, pool):
                 executor.shutdown(cancel_futures=True)
 
+    def _fetch(self, source: PieceSource, blocks_begun: int, location: Array) -> _Fetched:
+        decoded_bytes = packed_bytes(int(location["rows"]), int(location["nnz"]))
+        return blocks_begun, location, self.health.timed(decoded_bytes, 1, lambda: source.fetch(location))
+
     def _look_at(self, source: PieceSource, fetched: _Fetched, look: Callable[[Segment], T]) -> Streamed[T]:
         blocks_begun, location, data = fetched
         rows = self._encoder.encode(source.decode(location, data))
         return Streamed(blocks_begun, int(location["bytes"]), rows, look(rows))
-
-
-def _fetch(source: PieceSource, blocks_begun: int, location: Array) -> _Fetched:
-    return blocks_begun, location, source.fetch(location)
 
 
 _STREAM = 0  # number of this module's stream of random numbers; `residents` draws another from the same seed

@@ -198,6 +198,7 @@ class Reader:
         control["rows_streamed"] += arrivals.rows
         control["rows_screened"] += arrivals.screened
         control["read_bytes"] = arrivals.read_bytes
+        control["disk_is_slow"] = self._passes.is_slow
         control["resident_rows"] = self._residents.rows
         control["resident_bytes"] = self._residents.n_segments * self._plan.segment_bytes
         control["evicted_rows"] += evicted

@@ -245,7 +245,7 @@ class Residents:
 
         True while the trainer writes all rows to disk, to sweep over them after the pass: scores are vague until then.
         """
-        return bool(self._state.control["collects"])
+        return bool(self._state.control["collects"]) and not self._state.control["disk_is_slow"]
 
     def _rows_of(self, slots: Array) -> Array:
         return np.concatenate([self._slots.row_id[slot, : self._slots.rows[slot]] for slot in slots.tolist()])

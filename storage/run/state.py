@@ -60,6 +60,7 @@ CONTROL = (
     ("rows_streamed", INTEGER, "reader"),  # over all passes
     ("rows_screened", INTEGER, "reader"),  # of the rows streamed: kept out of the cache, since held at a bound of alpha
     ("read_bytes", INTEGER, "reader"),
+    ("disk_is_slow", INTEGER, "reader"),  # 1: see storage.machine.disk_health
     ("resident_rows", INTEGER, "reader"),
     ("resident_bytes", INTEGER, "reader"),
     ("evicted_rows", INTEGER, "reader"),  # over all passes

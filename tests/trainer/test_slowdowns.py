@@ -2,6 +2,8 @@
 
 import pytest
 
+from streamsvm.reader.stream.passes import Passes
+from streamsvm.trainer.rows.disk import DiskRows, StoredRows
 from tests.contracts.problems import a_dataset, smallest_cache
 from tests.trainer.disks import Disk
 from tests.training import about_to_begin, solvers_with, write_run
@@ -20,6 +22,24 @@ def test_in_a_sweep_of_a_later_pass(tmp_path, dataset):
     disk = Disk()
     found = told(tmp_path, dataset, disk, after=lambda: setattr(disk, "fails", fails_at("read", 1).fails))
     assert found == [[], ["disk_failed"], []]
+
+
+@pytest.mark.parametrize("fits_memory", [True, False])
+def test_a_disk_that_was_slow_is_used_if_memory_holds_its_blocks(tmp_path, dataset, monkeypatch, fits_memory):
+    monkeypatch.setattr(Passes, "is_slow", True)
+    monkeypatch.setattr(StoredRows, "fits_memory", fits_memory)
+    assert told(tmp_path, dataset, Disk()) == [[] if fits_memory else ["disk_slow"], [], []]
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_rows_are_visited_again_in_the_first_pass_where_the_disk_is_slow(tmp_path, dataset, monkeypatch, is_slow):
+    monkeypatch.setattr(Passes, "is_slow", is_slow)
+    monkeypatch.setattr(DiskRows, "seal", lambda self, *_: self.close())
+    write_run(tmp_path / "run", dataset, smallest_cache(), on_disk=True, tolerance=None, updates_per_row=4)
+    with about_to_begin(tmp_path / "run", solvers=solvers_with(Disk().rows)) as (trainer, _):
+        first = trainer.step()
+        trainer.shutdown()
+    assert (first["updates"] > 2 * 500) is is_slow
 
 
 def fails_at(kind, number):

@@ -136,6 +136,11 @@ class StreamTraining:
                 self._cursor.end_section(self._w)
             self._use_spare_time(step, rng)
 
+    @property
+    def _makes_one_visit(self) -> bool:
+        """Whether sweeps follow the first pass, and that is no time in which the trainer waits for a slow disk."""
+        return self._disk.is_open and not self._shared.control["disk_is_slow"]
+
     def _rng(self, *place: int) -> np.random.Generator:
         """Return a generator seeded by job and section, so that a section can be repeated without earlier sections."""
         return np.random.default_rng((self._settings.seed, _STREAM, *place))
@@ -149,7 +154,7 @@ class StreamTraining:
         self._has_bound = not self._skipped
         due = self._settings.options.updates_per_row
         # A second visit so soon after the first brings less than a sweep over all rows.
-        due = min(1.0, due) if self._disk.is_open else due
+        due = min(1.0, due) if self._makes_one_visit else due
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
         arrived = sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming)
@@ -159,14 +164,14 @@ class StreamTraining:
 
     def _use_spare_time(self, step: Step, rng: np.random.Generator) -> None:
         """Visit resident rows until the reader's next step is ready; not in a first pass whose cores have to read."""
-        is_early = (self._settings.follows or self._disk.is_open) and step.pass_ == 1
+        is_early = (self._settings.follows or self._makes_one_visit) and step.pass_ == 1
         adapts = self._settings.pace == "adaptive" and not is_early and self._residents.segments
         while adapts and not (self._cursor.is_next_ready or self._shared.has_to_end):
             self._resident_sweeps.visit_some(rng)
 
     def _end_pass(self, step: Step) -> Generator[PassProgress, None, None]:
         """Yield the progress of a pass. If disk or cache has all rows, sweep first, and go on without the reader."""
-        self._disk.seal(step.n_rows)
+        self._disk.seal(step.n_rows, bool(self._shared.control["disk_is_slow"]))
         self._shared.slow_down(self._disk.slowdowns)
         self._shared.control["collects"] = 0
         primal = self._shared.primal(step) if self._has_bound else np.array([inf])

@@ -10,6 +10,7 @@ import pytest
 from streamsvm.reader.stream.piece_sources import Shuffled, Streamer
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.storage.machine.thread_work import work_ahead
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.trainer.problem.row_encoder import RowEncoder
@@ -135,3 +136,13 @@ def test_a_stream_that_is_given_up_ends_its_threads(dataset):
     assert threading.active_count() > before
     stream.close()
     assert threading.active_count() == before
+
+
+def test_a_disk_that_gives_pieces_late_is_called_slow(dataset):
+    source, streamer, now = Shuffled(dataset), Streamer(RowEncoder([1.0]), never), [0.0]
+    streamer.health = DiskHealth(".", clock=lambda: now[0])
+    fetch = source.fetch
+    for seconds, is_slow in ((0.0, False), (1.0, True)):
+        source.fetch = lambda location, late=seconds: (now.__setitem__(0, now[0] + late), fetch(location))[1]
+        list(streamer.stream(source, 5, 1, len, threads=1))
+        assert streamer.health.is_too_slow is is_slow
