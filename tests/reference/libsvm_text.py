@@ -9,7 +9,9 @@ from decimal import Decimal
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 PIECE = re.compile(rb"(?P<blank>[ \t]+)|(?P<comment>#.*)|(?P<stray>\r)|(?P<token>[^ \t\r#]+)", re.DOTALL)
 BAD_BYTE = re.compile(rb"[\x00\r\x80-\xff]")
-FOREIGN = re.compile(rb"PK\x03\x04|PAR1|ARROW1|\x93NUMPY|\x1f\x8b|\(\xb5/\xfd|\xfd7zXZ\x00|BZh|[ \t\r\n]{0,31}[<{\[]")
+FOREIGN = re.compile(
+    rb"PK\x03\x04|PAR1|ARROW1|\x93NUMPY|\x1f\x8b|\(\xb5/\xfd|\xfd7zXZ\x00|BZh|\s{0,30}<[A-Za-z!?/]|\s{0,31}[{\[]"
+)
 
 
 @dataclass
