@@ -138,11 +138,11 @@ def test_a_claim_and_its_verdict_are_found_however_their_lines_are_broken():
     assert "| bm methods | four | Undecided |\n\n## bm methods" in once and summed_up(once) == once
 
 
-def test_all_experiments_take_less_than_three_hours_and_those_of_a_paper_less_than_ninety_minutes():
+def test_all_experiments_take_eight_hours_at_most_those_of_streamsvm_four_and_of_other_papers_ninety_minutes():
     taken = minutes(RESULTS)
     assert set(taken) == set(SECTIONS)
     papers_minutes: dict[str, int] = {}
     for name, each in taken.items():
         papers_minutes[name.split()[0]] = papers_minutes.get(name.split()[0], 0) + each
-    assert sum(taken.values()) < 3 * 60
-    assert all(each < 90 for each in papers_minutes.values())
+    assert sum(taken.values()) <= 8 * 60
+    assert all(each <= (240 if paper == "streamsvm" else 90) for paper, each in papers_minutes.items())

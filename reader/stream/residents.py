@@ -243,7 +243,7 @@ class Residents:
     def _leave_whole(self) -> bool:
         """Whether the oldest segments are evicted as a whole, which costs least.
 
-        True while the trainer writes all rows to disk, to sweep over them after the pass: scores are vague until then.
+        True in a pass that sweeps over all rows follow, unless the disk is slow: scores are vague until then.
         """
         return bool(self._state.control["collects"]) and not self._state.control["disk_is_slow"]
 

@@ -21,7 +21,7 @@ SETS = tuple(filter(None, os.environ.get("SETS", "").split(",")))
 TIMES = 10.0  # the winner's seconds, after which a run may be given up
 NOISE = 1.1  # of two runs alike: what differs by less is undecided
 _LEAST_SECONDS = 1.0
-# Seconds that a run of an experiment may take, chosen so that all experiments take less than three hours on two cores.
+# Seconds that a run of an experiment may take, chosen so that all take eight hours on two cores at most.
 LIMITS = {
     "avsf": 30.0,
     "bm": 60.0,
