@@ -33,7 +33,7 @@ class Passes:
         self._encoder = RowEncoder.of_tasks(
             settings.tasks, settings.has_weights, settings.maps.early, settings.part_rows, makes_dense, settings.folds
         )
-        self._streamer = Streamer(self._encoder, wait)
+        self._wait, self._streamer = wait, Streamer(self._encoder, wait)
         self._source: PieceSource | None = None
         self._arriving = None
         self.n_rows = self.width = 0
@@ -90,8 +90,11 @@ class Passes:
             self._count(rows)
             return look(rows)
 
-        # Use no threads, so that `_count` sees rows in the order of their ids.
-        yield from self._streamer.stream(source, self._settings.seed, pass_, look_at_new, threads=0)
+        # Use no threads, so that `_count` sees rows in the order of their ids. How late pieces come beside the writing of
+        # others says nothing of the disk: another Streamer counts that.
+        yield from Streamer(self._encoder, self._wait).stream(
+            source, self._settings.seed, pass_, look_at_new, threads=0
+        )
 
     def _count(self, rows: Segment) -> None:
         if rows.indices.min(initial=0) < 0:

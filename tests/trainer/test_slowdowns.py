@@ -3,7 +3,7 @@
 import pytest
 
 from streamsvm.reader.stream.passes import Passes
-from streamsvm.trainer.rows.disk import DiskRows, StoredRows
+from streamsvm.trainer.rows.disk import DiskRows
 from tests.contracts.problems import a_dataset, smallest_cache
 from tests.trainer.disks import Disk
 from tests.training import about_to_begin, solvers_with, write_run
@@ -22,13 +22,6 @@ def test_in_a_sweep_of_a_later_pass(tmp_path, dataset):
     disk = Disk()
     found = told(tmp_path, dataset, disk, after=lambda: setattr(disk, "fails", fails_at("read", 1).fails))
     assert found == [[], ["disk_failed"], []]
-
-
-@pytest.mark.parametrize("fits_memory", [True, False])
-def test_a_disk_that_was_slow_is_used_if_memory_holds_its_blocks(tmp_path, dataset, monkeypatch, fits_memory):
-    monkeypatch.setattr(Passes, "is_slow", True)
-    monkeypatch.setattr(StoredRows, "fits_memory", fits_memory)
-    assert told(tmp_path, dataset, Disk()) == [[] if fits_memory else ["disk_slow"], [], []]
 
 
 @pytest.mark.parametrize("is_slow", [True, False])

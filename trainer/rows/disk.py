@@ -72,11 +72,6 @@ class StoredRows:
         """Whether some pieces were read past the page cache because memory was short."""
         return self._budget.lacked_memory
 
-    @property
-    def fits_memory(self) -> bool:
-        """Whether the page cache can hold all blocks."""
-        return self._budget.holds(int(self._ends[-1]))
-
     def __len__(self) -> int:
         return len(self.sizes)
 
@@ -230,16 +225,14 @@ class DiskRows:
                 if not self._collected.is_whole:
                     self._give_up("disk_full")
 
-    def seal(self, n_rows: int, is_slow: bool = False) -> None:
-        """Make all `n_rows` rows ready for sweeps; close a store without all, or on a slow disk that memory needs."""
+    def seal(self, n_rows: int) -> None:
+        """Make all `n_rows` rows of the problem ready for sweeps. Close the store if some of the rows are missing."""
         with self._closing_on_failure():
             if not self.is_open or self.is_sealed:
                 return
             if self._open_stored is not None:
                 self._all = self._open_stored(self._health)
                 self.n_rows = self._all.n_rows
-                if is_slow and not self._all.fits_memory:
-                    self._give_up("disk_slow")
             elif self._collected is not None and self._collected.finish():
                 self._all = self._collected
             else:

@@ -171,7 +171,7 @@ class StreamTraining:
 
     def _end_pass(self, step: Step) -> Generator[PassProgress, None, None]:
         """Yield the progress of a pass. If disk or cache has all rows, sweep first, and go on without the reader."""
-        self._disk.seal(step.n_rows, bool(self._shared.control["disk_is_slow"]))
+        self._disk.seal(step.n_rows)
         self._shared.slow_down(self._disk.slowdowns)
         self._shared.control["collects"] = 0
         primal = self._shared.primal(step) if self._has_bound else np.array([inf])
