@@ -90,11 +90,10 @@ class Passes:
             self._count(rows)
             return look(rows)
 
-        # Use no threads, so that `_count` sees rows in the order of their ids. How late pieces come beside the writing of
-        # others says nothing of the disk: another Streamer counts that.
-        yield from Streamer(self._encoder, self._wait).stream(
-            source, self._settings.seed, pass_, look_at_new, threads=0
-        )
+        # A Streamer of its own: pieces that come late beside the writing of others say nothing of the disk. It uses no
+        # threads, so that `_count` sees rows in the order of their ids.
+        streamer = Streamer(self._encoder, self._wait)
+        yield from streamer.stream(source, self._settings.seed, pass_, look_at_new, threads=0)
 
     def _count(self, rows: Segment) -> None:
         if rows.indices.min(initial=0) < 0:

@@ -18,6 +18,7 @@ from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import DatasetLost, RowTooLong, StorageError
 from streamsvm.storage.features.weighing import with_bias_last
+from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.storage.run.checkpoint import newest_checkpoint
@@ -182,6 +183,14 @@ def test_training_begins_before_all_is_there(tmp_path, follow):
     while reader.step():
         pass
     assert not feed.final.exists() and 0 < feed.staging.rows < 800
+
+
+def test_a_disk_that_is_written_is_not_called_slow(tmp_path, follow, monkeypatch):
+    monkeypatch.setattr(
+        DiskHealth, "timed", lambda health, _bytes, _at_once, work: setattr(health, "_lost", 1e9) or work()
+    )
+    reader = follow(Feed(tmp_path, pieces(*random_problem(400))), tolerance=None, max_passes=1)
+    assert finish(tmp_path / "run", reader).state.control["disk_is_slow"] == 0
 
 
 @pytest.mark.parametrize("first", [-1.0, 1.0])
