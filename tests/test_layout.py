@@ -36,10 +36,10 @@ MOST_LINES, MOST_MODULES = 400, 16  # of a module, of a folder
 SOURCES = ("*.py", "*.sh", "*.js", "*.css", "*.html", "answers.txt")
 # What there may be at most: a commit lowers these figures or leaves them, and whoever adds makes room first.
 BUDGET = {
-    "product lines": 64_031,
-    "product statements": 35_028,
+    "product lines": 64_026,
+    "product statements": 35_025,
     "product modules": 337,
-    "test lines": 62_560,
+    "test lines": 62_559,
 }
 
 

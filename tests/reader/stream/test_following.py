@@ -186,9 +186,7 @@ def test_training_begins_before_all_is_there(tmp_path, follow):
 
 
 def test_a_disk_that_is_written_is_not_called_slow(tmp_path, follow, monkeypatch):
-    monkeypatch.setattr(
-        DiskHealth, "timed", lambda health, _bytes, _at_once, work: setattr(health, "_lost", 1e9) or work()
-    )
+    monkeypatch.setattr(DiskHealth, "timed", lambda health, *timed: setattr(health, "_lost", 1e9) or timed[-1]())
     reader = follow(Feed(tmp_path, pieces(*random_problem(400))), tolerance=None, max_passes=1)
     assert finish(tmp_path / "run", reader).state.control["disk_is_slow"] == 0
 
